@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The arithmetic of modules/ as a calculator: one request per line on stdin, one
+ * line of results on stdout, all in decimal.
+ *
+ *   exp2 x_q16                                  -> 2^x
+ *   rho min_rtt_us rtt0_us rho_max              -> rho
+ *   rho2 rho_q16                                -> rho^2
+ *   gain rho_q16                                -> 2^rho - 1
+ *   start cwnd target start_q16 gain_q16 acked  -> cwnd start_q16 left
+ *   avoid cwnd limit avoid_q16 gain_q16 acked   -> cwnd avoid_q16
+ *   grow cwnd ssthresh limit rho_q16 start_q16 avoid_q16 acked...
+ *                                               -> cwnd... start_q16 avoid_q16
+ *   hoe min_points min_rtt_us [t_us pkts]...    -> points num den window
+ *
+ * grow takes any number of ACKs and prints the window after each; hoe takes the
+ * points after the origin and stops, as the modules do, at the first refused.
+ * A request it does not know, or cut short, ends it with status 2.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "credit.h"
+#include "fixed_point.h"
+#include "hoe.h"
+#include "rho.h"
+
+static bool calc_next(u64 *value)
+{
+	char *word = strtok(NULL, "\n ");
+
+	if (!word)
+		return false;
+	*value = strtoull(word, NULL, 10);
+
+	return true;
+}
+
+static u64 calc_arg(void)
+{
+	u64 value;
+
+	if (!calc_next(&value)) {
+		fprintf(stderr, "growth_calc: argument missing\n");
+		exit(2);
+	}
+
+	return value;
+}
+
+static void calc_rho(void)
+{
+	u32 min_rtt_us = calc_arg(), rtt0_us = calc_arg(), rho_max = calc_arg();
+
+	printf("%u\n", satcc_rho_q16(min_rtt_us, rtt0_us, rho_max));
+}
+
+static void calc_start(void)
+{
+	u32 cwnd = calc_arg(), target = calc_arg();
+	struct satcc_credit credit = { .start_q16 = calc_arg() };
+	u64 gain_q16 = calc_arg();
+	u32 left = satcc_slow_start(&credit, &cwnd, target, gain_q16, calc_arg());
+
+	printf("%u %u %u\n", cwnd, credit.start_q16, left);
+}
+
+static void calc_avoid(void)
+{
+	u32 cwnd = calc_arg(), limit = calc_arg();
+	struct satcc_credit credit = { .avoid_q16 = calc_arg() };
+	u64 gain_q16 = calc_arg();
+
+	cwnd = satcc_avoid(&credit, cwnd, limit, gain_q16, calc_arg());
+	printf("%u %llu\n", cwnd, credit.avoid_q16);
+}
+
+static void calc_grow(void)
+{
+	u32 cwnd = calc_arg(), ssthresh = calc_arg(), limit = calc_arg();
+	u32 rho_q16 = calc_arg();
+	struct satcc_credit credit = { .start_q16 = calc_arg() };
+	u64 acked;
+
+	credit.avoid_q16 = calc_arg();
+	while (calc_next(&acked)) {
+		cwnd = satcc_grow(&credit, cwnd, ssthresh, limit, rho_q16, acked);
+		printf("%u ", cwnd);
+	}
+	printf("%u %llu\n", credit.start_q16, credit.avoid_q16);
+}
+
+static void calc_hoe(void)
+{
+	u32 min_points = calc_arg(), min_rtt_us = calc_arg();
+	struct satcc_hoe hoe;
+	s64 num, den;
+	u64 t_us;
+
+	satcc_hoe_start(&hoe);
+	while (calc_next(&t_us) && satcc_hoe_add(&hoe, t_us, calc_arg(), min_rtt_us))
+		;
+	satcc_hoe_fit(&hoe, &num, &den);
+	printf("%u %lld %lld %u\n", hoe.points, num, den,
+	       satcc_hoe_window(&hoe, min_points, min_rtt_us));
+}
+
+static bool calc_request(const char *name)
+{
+	if (!strcmp(name, "exp2"))
+		printf("%llu\n", satcc_exp2_q16(calc_arg()));
+	else if (!strcmp(name, "rho"))
+		calc_rho();
+	else if (!strcmp(name, "rho2"))
+		printf("%llu\n", satcc_rho2_q16(calc_arg()));
+	else if (!strcmp(name, "gain"))
+		printf("%llu\n", satcc_slow_start_gain_q16(calc_arg()));
+	else if (!strcmp(name, "start"))
+		calc_start();
+	else if (!strcmp(name, "avoid"))
+		calc_avoid();
+	else if (!strcmp(name, "grow"))
+		calc_grow();
+	else if (!strcmp(name, "hoe"))
+		calc_hoe();
+	else
+		return false;
+
+	return true;
+}
+
+int main(void)
+{
+	char *line = NULL;
+	size_t size = 0;
+
+	while (getline(&line, &size, stdin) > 0) {
+		const char *name = strtok(line, "\n ");
+
+		if (!name || !calc_request(name)) {
+			fprintf(stderr, "growth_calc: unknown request\n");
+			return 2;
+		}
+		fflush(stdout);
+	}
+	free(line);
+
+	return 0;
+}

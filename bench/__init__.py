@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The bench: scenarios, the lab that plays them, and the report."""

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The guest: kernel, our modules, helper programs, and an initramfs that is a function of them."""
+
+import functools
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import packages
+from .errors import LabError
+from .paths import BUILD, GUEST, TOP
+
+# What the guest loads before the snapshot: kernel modules the experiments use.  The
+# congestion controls are the ones we are compared with.
+KERNEL_MODULES = """
+virtio_pci virtio_console veth ifb sch_tbf sch_netem sch_fq sch_red sch_fq_codel cls_u32
+tcp_hybla tcp_bbr tcp_westwood tcp_illinois tcp_bic tcp_vegas tcp_htcp
+""".split()
+# On hand for modprobe, not loaded.
+SPARE_MODULES = ["qemu_fw_cfg", "tcp_diag"]
+PROGRAMS = ["ip", "tc", "ss", "ethtool", "iperf3", "tcpdump", "kmod", "dash", "nsenter"]
+DEPMOD = "/sbin/depmod"             # not on an ordinary user's PATH
+KMOD_NAMES = ["modprobe", "insmod", "rmmod", "lsmod", "modinfo", "depmod"]
+
+
+@dataclass(frozen=True)
+class Image:
+    """A bootable guest.  `identity` changes with any byte of it."""
+
+    release: str
+    vmlinuz: Path
+    initramfs: Path
+    identity: str
+
+
+def _run(what: str, command: list, **kwargs) -> str:
+    """Run a build step; a failure becomes one line that says where the whole output is."""
+    try:
+        done = subprocess.run([str(word) for word in command], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kwargs)
+    except FileNotFoundError:
+        raise LabError(f"{what}: {command[0]} is not installed") from None
+    if done.returncode:
+        log = BUILD / "log" / f"{re.sub(r'[^a-z0-9]+', '-', what.lower())}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(done.stdout)
+        raise LabError(f"{what} failed, see {log.relative_to(TOP)}")
+    return done.stdout
+
+
+def _source_folders() -> list[Path]:
+    """Folders that hold kernel code: modules/ and every policy with a tcp_*.c."""
+    return [TOP / "modules", *sorted({path.parent for path in TOP.glob("*/tcp_*.c")})]
+
+
+def digest(paths) -> str:
+    """SHA-256 over the names and contents of files."""
+    total = hashlib.sha256()
+    for path in sorted(paths):
+        total.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def module_flags(folder: Path) -> list[str]:
+    """Arguments for make that keep the name of the build folder out of what it builds."""
+    return [f"KCFLAGS=-ffile-prefix-map={folder}/="]
+
+
+def stripped(module: Path) -> bytes:
+    """A module without debug information, which would tell where it was built."""
+    with tempfile.NamedTemporaryFile(suffix=".ko") as out:
+        _run("strip", ["strip", "--strip-debug", "-o", out.name, module])
+        return Path(out.name).read_bytes()
+
+
+def build_modules(release: str) -> Path:
+    """Build our modules out of a copy of the sources, so that kernels do not share objects.
+
+    Returns the folder with the *.ko files.  Nothing is built when nothing changed.
+    """
+    sources = [path for folder in _source_folders() for path in folder.iterdir()
+               if path.suffix in (".c", ".h")]
+    sources.append(TOP / "Kbuild")
+    kdir = packages.headers(release)
+    out = BUILD / "modules" / release / digest(sources)[:16]
+    if (out / "done").exists():
+        return out
+    shutil.rmtree(out, ignore_errors=True)
+    for path in sources:
+        copy = out / path.relative_to(TOP)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    _run("module build", ["make", "-C", kdir, f"M={out}", "modules", *module_flags(out)])
+    (out / "done").touch()
+    return out
+
+
+def build_helper(name: str) -> Path:
+    """One of guest/*.c as a static program."""
+    source = GUEST / f"{name}.c"
+    program = BUILD / "guest-helpers" / f"{name}-{digest([source])[:16]}"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        scratch = program.with_suffix(".part")
+        _run(f"helper {name}", ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static",
+                                "-o", scratch, source])
+        scratch.rename(program)
+    return program
+
+
+def _libraries(program: Path, root: Path) -> set[Path]:
+    """The shared objects a program needs, the loader included, found in an unpacked tree."""
+    needed, todo = set(), [program]
+    while todo:
+        said = _run("readelf", ["readelf", "--wide", "--dynamic", "--program-headers", todo.pop()])
+        names = re.findall(r"\(NEEDED\)\s+Shared library: \[(.+?)\]", said)
+        names += [Path(name).name for name in re.findall(r"program interpreter: (\S+?)\]", said)]
+        for name in names:
+            found = [path for folder in ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64")
+                     if (path := root / folder / name).exists()]
+            if not found:
+                raise LabError(f"{program.name} needs {name}, which no package brought")
+            library = found[0]
+            if library not in needed:
+                needed.add(library)
+                todo.append(library)
+    return needed
+
+
+def _depends(release: str, tree: Path) -> dict[str, list[str]]:
+    """modules.dep of the kernel package, by module name, as paths below lib/modules/<release>."""
+    folder = tree / "lib/modules" / release
+    if not (folder / "modules.dep").exists():
+        _run("depmod", [DEPMOD, "-b", tree, release])
+    table = {}
+    for line in (folder / "modules.dep").read_text().splitlines():
+        path, depends = line.split(":")
+        name = Path(path).name.removesuffix(".ko").replace("-", "_")
+        table[name] = [path, *depends.split()]
+    return table
+
+
+def _stage(release: str, stage: Path) -> None:
+    """Lay out the guest's file system in a folder."""
+    tools = packages.guest_programs()
+    for folder in ("bin", "sbin", "usr/bin", "usr/sbin", "dev", "proc", "sys", "run", "tmp", "etc",
+                   "lib/x86_64-linux-gnu", "lib64"):
+        (stage / folder).mkdir(parents=True, exist_ok=True)
+    shutil.copy(tools / "bin/busybox", stage / "bin/busybox")
+    for name in _run("busybox", [tools / "bin/busybox", "--list"]).split():
+        # Not its shell and not its nsenter: those run its applets in place of programs.
+        if name not in PROGRAMS + KMOD_NAMES + ["busybox", "sh", "ash"]:
+            (stage / "bin" / name).symlink_to("busybox")
+    for name in PROGRAMS:
+        found = [tools / folder / name for folder in ("bin", "sbin", "usr/bin", "usr/sbin")
+                 if (tools / folder / name).is_file()]
+        if not found:
+            raise LabError(f"no program {name} in the packages {' '.join(packages.GUEST_PACKAGES)}")
+        shutil.copy(found[0].resolve(), stage / "sbin" / name)
+        for library in _libraries(found[0].resolve(), tools):
+            place = "lib64" if library.name.startswith("ld-linux") else "lib/x86_64-linux-gnu"
+            shutil.copy(library.resolve(), stage / place / library.name)
+    (stage / "bin/sh").symlink_to("../sbin/dash")
+    for name in KMOD_NAMES:
+        (stage / "sbin" / name).symlink_to("kmod")
+    for name in ("flow", "seed"):
+        shutil.copy(build_helper(name), stage / "bin" / name)
+    (stage / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
+    (stage / "etc/group").write_text("root:x:0:\n")
+    (stage / "etc/hosts").write_text("127.0.0.1 localhost\n")
+    _stage_modules(release, stage)
+    shutil.copy(GUEST / "init", stage / "init")
+
+
+def _stage_modules(release: str, stage: Path) -> None:
+    """The kernel's modules an experiment can use, and all of ours."""
+    tree = packages.kernel(release)
+    table = _depends(release, tree)
+    target = stage / "lib/modules" / release
+    present = []
+    for name in KERNEL_MODULES + SPARE_MODULES:
+        if name not in table:           # built in, or not of this kernel
+            continue
+        present.append(name)
+        for path in table[name]:
+            copy = target / path
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(tree / "lib/modules" / release / path, copy)
+    ours = sorted(build_modules(release).glob("*/*.ko"))
+    (target / "updates").mkdir(parents=True)
+    for path in ours:
+        (target / "updates" / path.name).write_bytes(stripped(path))
+    for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
+        shutil.copy(tree / "lib/modules" / release / name, target / name)
+    _run("depmod", [DEPMOD, "-b", stage, release])
+    (stage / "etc/modules").write_text(
+        "".join(f"{name}\n" for name in KERNEL_MODULES if name in present))
+
+
+def write_cpio(stage: Path, target: Path) -> None:
+    """Pack a folder as a newc archive that depends on names, modes and contents alone.
+
+    Inodes count up in sorted order and every time stamp is 0: the kernel mixes neither
+    into anything, but they change memory contents, and through them a run.
+    """
+    def entry(number, name, mode, content):
+        head = "070701" + "".join(f"{field:08x}" for field in (
+            number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0))
+        blob = head.encode() + name.encode() + b"\0"
+        blob += b"\0" * (-len(blob) % 4) + content
+        return blob + b"\0" * (-len(blob) % 4)
+
+    with target.open("wb") as out:
+        number = 0
+        for number, path in enumerate(sorted(stage.rglob("*")), 1):
+            name = str(path.relative_to(stage))
+            if path.is_symlink():
+                out.write(entry(number, name, 0o120777, str(path.readlink()).encode()))
+            elif path.is_dir():
+                out.write(entry(number, name, 0o040755, b""))
+            else:
+                mode = 0o100755 if path.stat().st_mode & 0o100 else 0o100644
+                out.write(entry(number, name, mode, path.read_bytes()))
+        # The console exists before anything is mounted, or init has no output.
+        device = "070701" + "".join(f"{field:08x}" for field in (
+            number + 1, 0o020600, 0, 0, 1, 0, 0, 0, 0, 5, 1, 12, 0))
+        blob = device.encode() + b"dev/console\0"
+        out.write(blob + b"\0" * (-len(blob) % 4))
+        out.write(entry(0, "TRAILER!!!", 0, b""))
+
+
+@functools.cache
+def build(series: str = "6.1") -> Image:
+    """Everything a guest needs, built as far as it is not there yet."""
+    release = packages.kernel_release(series)
+    vmlinuz = packages.kernel(release) / "boot" / f"vmlinuz-{release}"
+    stage = BUILD / "lab" / f"stage-{release}"
+    shutil.rmtree(stage, ignore_errors=True)
+    _stage(release, stage)
+    initramfs = BUILD / "lab" / f"initramfs-{release}.part"
+    write_cpio(stage, initramfs)
+    identity = digest([vmlinuz, initramfs])
+    final = BUILD / "lab" / f"initramfs-{release}-{identity[:16]}.cpio"
+    initramfs.rename(final)
+    shutil.rmtree(stage)
+    return Image(release, vmlinuz, final, identity)

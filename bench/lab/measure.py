@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a run shows: pure functions of its files.
+
+Times are seconds since the flow's first SYN unless said otherwise; sizes are payload bytes.
+"""
+
+import numpy as np
+
+from . import pcap
+from .errors import LabError
+from .run import Run
+from .scenario import FIRST_PORT
+
+INFINITE_SSTHRESH = 0x7FFFFFFF
+
+
+class FlowView:
+    """One flow as its sender's interface saw it."""
+
+    def __init__(self, run: Run, number: int = 0):
+        port = FIRST_PORT + number
+        packets = run.sender
+        sent = packets.where(packets.dport == port)
+        back = packets.where(packets.sport == port)
+        syns = np.flatnonzero(sent.flags & pcap.SYN)
+        if not len(syns):
+            raise LabError(f"flow {number} has no SYN in the capture")
+        self.start_ns = int(sent.t[syns[0]])
+        self.port = port
+        self.syn = pcap.options(sent.raw[syns[0]])
+        base = (int(sent.seq[syns[0]]) + 1) & 0xFFFFFFFF
+        data = sent.where(sent.length > 0)
+        self.segment_s = (data.t - self.start_ns) / 1e9
+        self.segment_seq = pcap.unwrap(data.seq, base)
+        self.segment_len = data.length
+        high = np.maximum.accumulate(np.concatenate([[0], (self.segment_seq + data.length)[:-1]])) \
+            if len(data) else np.zeros(0)
+        self.is_retransmit = self.segment_seq < high
+        acks = back.where((back.flags & pcap.ACK > 0) & (back.flags & (pcap.SYN | pcap.RST) == 0))
+        self.ack_s = (acks.t - self.start_ns) / 1e9
+        self.ack_bytes = np.maximum.accumulate(np.maximum(pcap.unwrap(acks.ack, base), 0)) \
+            if len(acks) else np.zeros(0)
+
+    def transfer_s(self, size: int) -> float | None:
+        """First SYN to the ACK of byte `size`; None when it never came."""
+        at = np.searchsorted(self.ack_bytes, size)
+        return float(self.ack_s[at]) if at < len(self.ack_s) else None
+
+    def acked_by(self, seconds: float) -> int:
+        """Bytes acknowledged within so many seconds of the first SYN."""
+        at = np.searchsorted(self.ack_s, seconds, side="right")
+        return int(self.ack_bytes[at - 1]) if at else 0
+
+    def goodput_mbit(self, seconds: float) -> float:
+        """Mean rate of acknowledged payload from the first SYN on."""
+        return self.acked_by(seconds) * 8 / seconds / 1e6
+
+    def goodput_series(self, end_s: float, window_s: float = 10.0):
+        """Short-time goodput: (every full second, Mbit/s acknowledged in the window before it).
+
+        The window is Caini et al.'s (2008, 4.2) 10 s, and at the start what there is of it.
+        """
+        at = np.arange(1.0, end_s + 0.5)
+        since = np.maximum(at - window_s, 0)
+        acked = np.array([self.acked_by(t) - self.acked_by(s) for t, s in zip(at, since)])
+        return at, acked * 8 / (at - since) / 1e6
+
+
+def time_to_share(run: Run, share: float = 0.9) -> float | None:
+    """End of the first window, one base RTT long, in which the bottleneck sent `share` of its rate.
+
+    Counted in frames leaving the bottleneck, since in-order bytes at the receiver stand still
+    while a hole is open.  None when it never got there.
+    """
+    scenario = run.scenario
+    rate = scenario.bottleneck[1].rate_mbit * 1e6 / 8
+    window = scenario.base_rtt_s
+    start = FlowView(run).start_ns
+    t = (run.bottleneck.t - start) / 1e9
+    total = np.cumsum(run.bottleneck.wire)
+    before = np.searchsorted(t, t - window, side="right")      # frames older than the window
+    inside = total - np.where(before > 0, total[np.maximum(before - 1, 0)], 0)
+    reached = np.flatnonzero((inside >= share * rate * window) & (t >= window))
+    return float(t[reached[0]]) if len(reached) else None
+
+
+def queue_drops(run: Run) -> int:
+    """Packets the bottleneck's queue refused."""
+    number, _ = run.scenario.bottleneck
+    return run.qdisc(run.scenario.hops[number].name, "pfifo")["drops"]
+
+
+def link_losses(run: Run) -> int:
+    """Packets lost on the delay stages, that is, by the emulated radio."""
+    return sum(entry["drops"] for hop in run.scenario.hops
+               for entry in run.json(f"qdisc-{hop.name}.json") if entry["kind"] == "netem")
+
+
+def utilisation(run: Run) -> float:
+    """The bottleneck's bytes, by its own counter, as a part of what it could have sent from the
+    first SYN to the last frame that left it."""
+    number, stage = run.scenario.bottleneck
+    sent = run.qdisc(run.scenario.hops[number].name, "pfifo")["bytes"]
+    seconds = (int(run.bottleneck.t[-1]) - FlowView(run).start_ns) / 1e9
+    return sent * 8 / (stage.rate_mbit * 1e6 * seconds)
+
+
+def cwnd_series(run: Run, number: int = 0):
+    """(t in s, cwnd, ssthresh or nan while infinite) at each ACK, before the kernel acts on it."""
+    view = FlowView(run, number)
+    times, records = run.events["tcp:tcp_probe"]
+    mine = records["dport"] == view.port
+    ssthresh = records["ssthresh"][mine].astype(float)
+    ssthresh[ssthresh >= INFINITE_SSTHRESH] = np.nan
+    return ((times[mine].astype("i8") - view.start_ns) / 1e9,
+            records["snd_cwnd"][mine].astype(int), ssthresh)

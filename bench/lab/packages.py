@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Kernels, their headers and the guest's programs, as the distribution's own packages.
+
+apt fetches them from the machine's own sources and checks its signatures, with a state
+directory of its own under build/: nothing is installed on the host and no root is needed.
+"""
+
+import functools
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from .errors import LabError
+from .paths import BUILD
+
+APT = BUILD / "apt"
+
+
+def _apt(*argv: str, cwd: Path | None = None) -> str:
+    """Run an apt tool on the private state; its standard output."""
+    for folder in ("state/lists/partial", "cache/archives/partial"):
+        (APT / folder).mkdir(parents=True, exist_ok=True)
+    status = APT / "status"         # an empty one: as if nothing were installed
+    status.touch()
+    options = {
+        "Dir::State": APT / "state",
+        "Dir::State::status": status,
+        "Dir::Cache": APT / "cache",
+        "Acquire::Languages": "none",
+        "APT::Sandbox::User": "",
+        "APT::Architecture": "amd64",
+        "APT::Install-Recommends": "false",
+    }
+    command = [argv[0]]
+    for name, value in options.items():
+        command += ["-o", f"{name}={value}"]
+    done = subprocess.run(command + list(argv[1:]), cwd=cwd, text=True, capture_output=True,
+                          env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"})
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.startswith("E:")] or ["no reason"]
+        raise LabError(f"{' '.join(argv[:2])} failed: {said[-1]}")
+    return done.stdout
+
+
+@functools.cache
+def update() -> None:
+    """Fetch the package lists once per process, and only if they are missing."""
+    lists = APT / "state" / "lists"
+    if not any(lists.glob("*_Packages*")):
+        _apt("apt-get", "update", "-qq")
+
+
+def kernel_release(series: str) -> str:
+    """The newest packaged kernel of a series: "6.1" -> "6.1.0-56-amd64"."""
+    update()
+    names = _apt("apt-cache", "pkgnames", "linux-image-").split()
+    found = {}
+    for name in names:
+        match = re.fullmatch(r"linux-image-((\d+\.\d+)\.\d+(?:\+deb\d+)?-(\d+)-amd64)", name)
+        if match:
+            found.setdefault(match[2], []).append((int(match[3]), match[1]))
+    if series not in found:
+        known = ", ".join(sorted(found)) or "none"
+        raise LabError(f"no packaged kernel {series} in this machine's apt sources (there are: {known})")
+    return max(found[series])[1]
+
+
+def unpack(names: list[str], into: Path, with_depends: bool) -> Path:
+    """Fetch packages and unpack them into a folder, whole or not at all.  Returns the folder."""
+    if into.exists():
+        return into
+    update()
+    scratch = into.with_name(into.name + ".part")
+    subprocess.run(["rm", "-rf", str(scratch)], check=True)
+    debs = scratch / "debs"
+    debs.mkdir(parents=True)
+    if with_depends:
+        _apt("apt-get", "-o", f"Dir::Cache::archives={debs}", "-y", "-qq", "--download-only",
+             "install", *names)
+    else:
+        _apt("apt-get", "-qq", "download", *names, cwd=debs)
+    for deb in sorted(debs.glob("*.deb")):
+        done = subprocess.run(["dpkg-deb", "-x", str(deb), str(scratch)],
+                              text=True, capture_output=True)
+        if done.returncode:
+            raise LabError(f"cannot unpack {deb.name}: {done.stderr.strip().splitlines()[-1]}")
+    subprocess.run(["rm", "-rf", str(debs)], check=True)
+    scratch.rename(into)
+    return into
+
+
+def kernel(release: str) -> Path:
+    """The tree of a kernel image package: boot/vmlinuz-*, lib/modules/*."""
+    return unpack([f"linux-image-{release}"], BUILD / "kernels" / release / "image", False)
+
+
+def headers(release: str) -> Path:
+    """The build tree of a kernel (what KDIR names), made usable outside /usr/src."""
+    root = BUILD / "kernels" / release / "headers"
+    kdir = root / "usr/src" / f"linux-headers-{release}"
+    if not root.exists():
+        update()
+        depends = _apt("apt-cache", "depends", f"linux-headers-{release}")
+        needed = re.findall(r"Depends: (linux-(?:headers|kbuild)-\S+)", depends)
+        unpack([f"linux-headers-{release}", *needed], root, False)
+    makefile = kdir / "Makefile"
+    text = makefile.read_text()
+    fixed = re.sub(r"^include .*(/usr/src/)", rf"include {root}\1", text, flags=re.M)
+    if fixed != text:
+        makefile.write_text(fixed)
+    return kdir
+
+
+GUEST_PACKAGES = ["busybox-static", "iproute2", "iperf3", "tcpdump", "ethtool", "kmod", "dash",
+                  "util-linux"]
+
+
+def guest_programs() -> Path:
+    """The tree the guest's programs and their libraries are taken from."""
+    return unpack(GUEST_PACKAGES, BUILD / "guest-programs", True)

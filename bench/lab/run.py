@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One run: a scenario played, its files checked and kept under the hash of everything that made it."""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from . import image, job, machine, pcap, trace
+from .errors import LabError
+from .paths import BUILD
+from .scenario import Scenario
+
+TRAFFIC = ("sender.pcap", "bottleneck.pcap", "trace.raw")
+FORMAT = 1              # of the stored files; a change makes old runs unknown
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.  Files are read when asked for."""
+
+    scenario: Scenario
+    folder: Path
+    meta: dict
+    from_cache: bool
+
+    def read(self, name: str) -> bytes:
+        return (self.folder / name).read_bytes()
+
+    def json(self, name: str):
+        return json.loads(self.read(name))
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over captures and trace: two runs with one hash had the same packets."""
+        return self.meta["hash"]
+
+    @cached_property
+    def sender(self) -> pcap.Packets:
+        return pcap.read(self.read("sender.pcap"))
+
+    @cached_property
+    def bottleneck(self) -> pcap.Packets:
+        return pcap.read(self.read("bottleneck.pcap"))
+
+    @cached_property
+    def events(self) -> dict:
+        """Trace events by "system:name": (times in ns, numpy records)."""
+        return trace.events(self.read("trace.raw"), self.read("trace.formats").decode())
+
+    def qdisc(self, hop: str, kind: str, dev: str = "right") -> dict:
+        """Counters of a hop's qdisc at the end: bytes, packets, drops, ..."""
+        for entry in self.json(f"qdisc-{hop}.json"):
+            if entry["kind"] == kind and entry.get("dev") == dev:
+                return entry
+        raise LabError(f"no {kind} on {hop} {dev}")
+
+
+def traffic_hash(files: dict[str, bytes]) -> str:
+    total = hashlib.sha256()
+    for name in TRAFFIC:
+        if name in files:
+            total.update(name.encode() + b"\0" + files[name])
+    return total.hexdigest()
+
+
+def check(scenario: Scenario, files: dict[str, bytes]) -> None:
+    """A run counts when everything asked for is there and nothing was lost on the way."""
+    if scenario.trace:
+        stats = dict(line.split(": ", 1) for line in files["trace.stats"].decode().splitlines())
+        for name in ("overrun", "commit overrun", "dropped events"):
+            if int(stats[name]):
+                raise LabError(f"the trace has lost events ({name}: {stats[name]})")
+    if scenario.capture:
+        for name in ("sender", "bottleneck"):
+            said = files.get(f"{name}.tcpdump", b"0 packets dropped by kernel").decode()
+            if "\n0 packets dropped by kernel" not in "\n" + said:
+                raise LabError(f"the capture {name} has lost packets")
+    for number, flow in enumerate(scenario.flows):
+        try:
+            result = json.loads(files[f"flow-{number}.json"])
+        except (KeyError, ValueError):
+            raise LabError(f"flow {number} left no result") from None
+        used = result.get("cc") or result.get("end", {}).get("sender_tcp_congestion")
+        if used != flow.names[-1]:
+            raise LabError(f"flow {number} ended with {used}, not with {flow.names[-1]}")
+
+
+class Lab:
+    """A kernel, booted and saved, that plays scenarios."""
+
+    def __init__(self, kernel: str = "6.1"):
+        self.image = image.build(kernel)
+        self.snapshot = machine.snapshot(self.image)
+
+    def identity(self, scenario: Scenario, extra: dict[str, bytes]) -> str:
+        """Hash of all that decides a run's packets."""
+        total = hashlib.sha256(json.dumps([
+            FORMAT, self.image.identity, machine.qemu_version(), machine.settings()]).encode())
+        files = {**job.files(scenario), **extra}
+        for name in sorted(files):
+            total.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())
+        return total.hexdigest()
+
+    def run(self, scenario: Scenario, extra: dict[str, bytes] | None = None, *,
+            use_cache: bool = True, on_progress=None) -> Run:
+        """Play a scenario, or find the run that did.
+
+        extra: more files for the guest's working directory.
+        on_progress: called with the virtual seconds passed, now and then.
+        """
+        extra = extra or {}
+        identity = self.identity(scenario, extra)
+        folder = BUILD / "runs" / identity[:2] / identity
+        if use_cache and (folder / "meta.json").exists():
+            return Run(scenario, folder, json.loads((folder / "meta.json").read_text()), True)
+        console = BUILD / "log" / f"run-{identity[:16]}-{os.getpid()}-{time.monotonic_ns()}.log"
+
+        def heard(text: str):
+            at = [line for line in text.splitlines() if line.startswith("satcc: at ")]
+            if on_progress and at and at[-1].split()[-1].isdigit():
+                on_progress(int(at[-1].split()[-1]))
+
+        outcome = machine.run_job(self.snapshot, {**job.files(scenario), **extra}, console, heard)
+        try:
+            check(scenario, outcome.files)
+        except LabError as error:
+            raise LabError(f"{error}; console: {console}") from None
+        meta = {
+            "scenario": scenario.as_dict(), "scenario_digest": scenario.digest(),
+            "seed": scenario.seed, "kernel": outcome.files["kernel"].decode().strip(),
+            "image": self.image.identity, "emulator": machine.qemu_version(),
+            "modules": dict(line.split() for line in outcome.files["modules"].decode().splitlines()),
+            "hash": traffic_hash(outcome.files), "identity": identity,
+            "restore_wall_s": outcome.restore_wall_s, "job_wall_s": outcome.job_wall_s,
+            "flows_wall_s": outcome.flows_wall_s,
+        }
+        files = {**outcome.files, "console.log": console.read_bytes()}
+        console.unlink()
+        _keep(folder, files, meta)
+        return Run(scenario, folder, meta, False)
+
+
+def _keep(folder: Path, files: dict[str, bytes], meta: dict) -> None:
+    """Store a run, whole or not at all: the folder appears under its name when complete."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix="part-"))
+        try:
+            for name, content in files.items():
+                (scratch / name).write_bytes(content)
+            (scratch / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
+            shutil.rmtree(folder, ignore_errors=True)
+            scratch.rename(folder)
+        except OSError as error:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise LabError(f"the run could not be stored: {error}") from None

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0
+"""python3 -m bench: the comparison.  python3 -m bench run FILE: one scenario."""
+
+import argparse
+import dataclasses
+import datetime
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from . import compare, report
+from .lab import host, machine, measure, scenario
+from .lab.errors import LabError
+from .lab.paths import TOP
+from .lab.run import Lab
+
+
+def _commit() -> str | None:
+    done = subprocess.run(["git", "-C", str(TOP), "describe", "--always", "--dirty"],
+                          text=True, capture_output=True)
+    return done.stdout.strip() or None
+
+
+def run_comparison(arguments, console: Console) -> None:
+    began = time.monotonic()
+    made = compare.plan()
+    compare.check_plan(made)
+    console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
+                  "first use fetches packages and boots once")
+    lab = Lab(arguments.kernel)
+    runs = compare.run_all(lab, made.items, console, use_cache=not arguments.fresh)
+    data = compare.collect(made, runs)
+    cached = sum(run.from_cache for run in runs)
+    fresh = [run for run in runs if not run.from_cache] or runs
+    data["about"] = {
+        "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
+        "date": datetime.date.today().isoformat(), "commit": _commit(), "command": "make bench",
+        "runs": len(runs), "from_cache": cached, "wall_s": time.monotonic() - began,
+        "speed": compare.speed(runs, made.items),
+        "restore_s": float(np.median([run.meta["restore_wall_s"] for run in fresh])),
+        "cores": len(os.sched_getaffinity(0)),
+        "modules": {name: version for run in runs for name, version in run.meta["modules"].items()},
+    }
+    folder = TOP / "results" / arguments.name
+    report.write_json(data, folder)
+    page = report.write_report(data, folder)
+    report.print_tables(data, console)
+    about = data["about"]
+    console.print(f"\n{about['runs']} runs, {cached} of them from the cache, "
+                  f"{about['wall_s']:.0f} s wall on {about['cores']} cores")
+    console.print(f"lab speed: {about['speed']:.1f} virtual seconds per wall second "
+                  f"(one 2 Mbit/s flow), restore {about['restore_s']:.2f} s")
+    console.print(f"report: {page.relative_to(TOP)}, data: "
+                  f"{(folder / 'bench.json').relative_to(TOP)}")
+
+
+def run_one(arguments, console: Console) -> None:
+    chosen = scenario.load(arguments.file)
+    if arguments.seed is not None:
+        chosen = dataclasses.replace(chosen, seed=arguments.seed)
+    if arguments.cc:
+        chosen = dataclasses.replace(chosen, flows=tuple(
+            dataclasses.replace(flow, cc=arguments.cc) for flow in chosen.flows)).check()
+    if arguments.engine == "host":
+        run = host.run(chosen)
+    else:
+        run = Lab(arguments.kernel).run(chosen, use_cache=not arguments.fresh)
+    console.print(f"{chosen.title}: kernel {run.meta['kernel']}, seed {chosen.seed}"
+                  + (", from the cache" if run.from_cache else ""))
+    for number, flow in enumerate(chosen.flows):
+        view = measure.FlowView(run, number)
+        if flow.bytes:
+            took = view.transfer_s(flow.bytes)
+            said = f"{flow.bytes} bytes in {took:.3f} s (ideal {chosen.ideal_s(flow.bytes):.3f} s)"
+        else:
+            said = f"{view.goodput_mbit(flow.seconds):.3f} Mbit/s over {flow.seconds} s"
+        console.print(f"  flow {number} {flow.cc}: {said}, "
+                      f"{int(view.is_retransmit.sum())} retransmissions")
+    console.print(f"  queue drops {measure.queue_drops(run)}, link losses {measure.link_losses(run)}")
+    console.print(f"  hash {run.hash}\n  files {run.folder.relative_to(TOP)}", soft_wrap=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m bench", description=__doc__)
+    parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel (6.1)")
+    parser.add_argument("--fresh", action="store_true", help="run again what the cache has")
+    parser.add_argument("--name", default="geo", help="folder under results/ (geo)")
+    commands = parser.add_subparsers(dest="command")
+    one = commands.add_parser("run", help="play one scenario file")
+    one.add_argument("file", type=Path)
+    one.add_argument("--seed", type=int)
+    one.add_argument("--cc", help="use this congestion control for every flow")
+    one.add_argument("--engine", choices=("lab", "host"), default="lab",
+                     help="lab: a kernel in virtual time; host: this machine, in real time")
+    arguments = parser.parse_args()
+    console = Console(highlight=False)
+    try:
+        run_one(arguments, console) if arguments.command else run_comparison(arguments, console)
+    except LabError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("bench: interrupted; finished runs are kept", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The comparison `make bench` prints: what it runs, and what is read from the runs."""
+
+import dataclasses
+import os
+import queue
+import threading
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from .lab import measure, scenario
+from .lab.errors import LabError
+from .lab.run import Lab, Run
+from .lab.scenario import Flow, Scenario
+
+HERE = Path(__file__).resolve().parent
+SHOWN_TRANSFER = 1_000_000      # the size whose time sequence is drawn
+
+# Wall seconds of a run on one core, to tell the time left before anything is measured:
+# restore and set-up, and then so much per data packet.
+FIXED_WALL_S = 1.6
+PACKET_WALL_S = 0.00028
+
+
+@dataclass(frozen=True)
+class Policy:
+    cc: str
+    ours: bool = False
+    parameters: tuple = ()
+
+    @property
+    def label(self) -> str:
+        return " ".join([self.cc, *(f"{key}={value}" for key, value in self.parameters)])
+
+    @property
+    def modules(self) -> dict:
+        return {f"tcp_{self.cc}": dict(self.parameters)} if self.parameters else {}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One run of the comparison and what it is for."""
+
+    link: str
+    policy: Policy
+    kind: str                   # transfer, bulk
+    amount: int                 # bytes, seconds
+    loss_pct: float
+    seed: int
+    scenario: Scenario
+
+    def expected_wall_s(self) -> float:
+        size = self.amount if self.kind == "transfer" else \
+            self.amount * self.scenario.net_rate_bps / 8
+        # Loss keeps most senders far below the link's rate.
+        return FIXED_WALL_S + size / self.scenario.mss * PACKET_WALL_S / (3 if self.loss_pct else 1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    title: str
+    policies: tuple[Policy, ...]
+    links: dict[str, Scenario]
+    items: tuple[Item, ...]
+
+
+def with_loss(base: Scenario, loss_pct: float) -> Scenario:
+    """The scenario with random loss on its forward delay stage, behind the bottleneck."""
+    hops = tuple(
+        dataclasses.replace(hop, forward=dataclasses.replace(hop.forward, loss_pct=loss_pct))
+        if hop.forward.delay_ms else hop for hop in base.hops)
+    return dataclasses.replace(base, hops=hops)
+
+
+def plan(path: Path = HERE / "compare.toml") -> Plan:
+    """Read the comparison's data file and lay out its runs."""
+    data = tomllib.loads(path.read_text())
+    policies = tuple(Policy(entry["cc"], entry.get("ours", False),
+                            tuple(entry.get("parameters", {}).items()))
+                     for entry in data["policy"])
+    links = {name: scenario.load(HERE / "scenarios" / f"{name}.toml") for name in data["links"]}
+    items = []
+    for name, base in links.items():
+        for policy in policies:
+            def add(kind, amount, loss_pct, seed):
+                flow = Flow(policy.cc, **{"bytes" if kind == "transfer" else "seconds": amount})
+                made = dataclasses.replace(with_loss(base, loss_pct), flows=(flow,), seed=seed,
+                                           modules=policy.modules)
+                items.append(Item(name, policy, kind, amount, loss_pct, seed, made.check()))
+            for size in data["transfers"]:
+                add("transfer", size, 0, 1)
+            for loss_pct in data["bulk_loss_pct"]:
+                for seed in data["seeds"] if loss_pct else [1]:
+                    add("bulk", data["bulk_seconds"], loss_pct, seed)
+    return Plan(data["title"], policies, links, tuple(items))
+
+
+def run_all(lab: Lab, items, console: Console, use_cache: bool = True) -> list[Run]:
+    """Play all items on all cores, longest first, with a progress bar.  Results in given order."""
+    order = sorted(range(len(items)), key=lambda n: -items[n].expected_wall_s())
+    work, results, failures = queue.SimpleQueue(), [None] * len(items), []
+    for number in order:
+        work.put(number)
+    cores = len(os.sched_getaffinity(0))
+    total = sum(item.expected_wall_s() for item in items)
+    began = time.monotonic()
+    done = {"expected": 0.0, "made": 0.0}
+    stop = threading.Event()
+    with Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"),
+                  TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console,
+                  transient=not console.is_terminal) as bar:
+        task = bar.add_task("runs", total=total, count="", left="")
+        lock = threading.Lock()
+
+        def one(number: int) -> None:
+            item = items[number]
+            run = lab.run(item.scenario, use_cache=use_cache)
+            with lock:
+                results[number] = run
+                done["expected"] += item.expected_wall_s()
+                if not run.from_cache:
+                    done["made"] += item.expected_wall_s()
+                passed = time.monotonic() - began
+                rest = total - done["expected"]
+                left = rest * passed / done["made"] if done["made"] else rest / cores
+                finished = sum(result is not None for result in results)
+                bar.update(task, completed=done["expected"], count=f"{finished}/{len(items)}",
+                           left=f"about {left:.0f} s left")
+
+        def worker() -> None:
+            while not stop.is_set():
+                try:
+                    number = work.get_nowait()
+                except queue.Empty:
+                    return
+                try:
+                    one(number)
+                except BaseException as error:      # handed to the thread that started us
+                    failures.append(error)
+                    stop.set()
+
+        threads = [threading.Thread(target=worker, daemon=True) for _ in range(cores)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():        # a plain join would not let Ctrl-C through
+                thread.join(0.2)
+    if failures:
+        raise failures[0]
+    return results
+
+
+def _transfer_row(item: Item, run: Run) -> dict:
+    view = measure.FlowView(run)
+    return {"policy": item.policy.label, "bytes": item.amount,
+            "seconds": view.transfer_s(item.amount), "ideal_s": item.scenario.ideal_s(item.amount),
+            "drops": measure.queue_drops(run), "retransmits": int(view.is_retransmit.sum()),
+            "hash": run.hash}
+
+
+def _bulk_row(policy: Policy, loss_pct: float, pairs: list[tuple[Item, Run]]) -> dict:
+    views = [(item, run, measure.FlowView(run)) for item, run in pairs]
+    return {"policy": policy.label, "loss_pct": loss_pct,
+            "goodput_mbit": [view.goodput_mbit(item.amount) for item, _, view in views],
+            "t90_s": [measure.time_to_share(run) for _, run, _ in views],
+            "drops": [measure.queue_drops(run) for _, run, _ in views],
+            "utilisation": [measure.utilisation(run) for _, run, _ in views],
+            "seeds": [item.seed for item, _, _ in views], "hash": [run.hash for _, run, _ in views]}
+
+
+def _series(sequence: Run, bulk: Run, seconds: int) -> dict:
+    """What is drawn of one policy on one link."""
+    view = measure.FlowView(sequence)
+    first = ~view.is_retransmit
+    t, cwnd, ssthresh = measure.cwnd_series(bulk)
+    at, rate = measure.FlowView(bulk).goodput_series(seconds)
+    return {
+        "cwnd": {"t_s": t.tolist(), "cwnd": cwnd.tolist(),
+                 "ssthresh": [None if np.isnan(value) else int(value) for value in ssthresh]},
+        "sequence": {
+            "segment_t_s": view.segment_s[first].tolist(),
+            "segment_kB": (view.segment_seq[first] / 1e3).tolist(),
+            "retransmit_t_s": view.segment_s[~first].tolist(),
+            "retransmit_kB": (view.segment_seq[~first] / 1e3).tolist(),
+            "ack_t_s": view.ack_s.tolist(), "ack_kB": (view.ack_bytes / 1e3).tolist()},
+        "goodput": {"t_s": at.tolist(), "mbit": rate.tolist()},
+    }
+
+
+def speed(runs: list[Run], items) -> float | None:
+    """Virtual seconds per wall second of a single 2 Mbit/s flow that fills its link, median.
+
+    Counted while the flow runs: without restore, set-up and collection of results.
+    """
+    rates = [item.amount / run.meta["flows_wall_s"] for item, run in zip(items, runs)
+             if item.kind == "bulk" and not item.loss_pct and run.meta["flows_wall_s"]
+             and item.scenario.bottleneck[1].rate_mbit == 2]
+    return float(np.median(rates)) if rates else None
+
+
+def collect(made: Plan, runs: list[Run]) -> dict:
+    """The report's data, without its `about`."""
+    by = {(item.link, item.policy, item.kind, item.amount, item.loss_pct, item.seed): (item, run)
+          for item, run in zip(made.items, runs)}
+    links = []
+    for name, base in made.links.items():
+        mine = [(item, run) for item, run in zip(made.items, runs) if item.link == name]
+        bulk = [(policy, loss_pct) for policy in made.policies
+                for loss_pct in sorted({item.loss_pct for item, _ in mine if item.kind == "bulk"})]
+        seconds = next(item.amount for item, _ in mine if item.kind == "bulk")
+        number, stage = base.bottleneck
+        links.append({
+            "name": f"{stage.rate_mbit:g} Mbit/s", "scenario": name,
+            "rtt_ms": base.base_rtt_s * 1e3, "rate_mbit": stage.rate_mbit,
+            "net_rate_mbit": base.net_rate_bps / 1e6, "queue_packets": base.queue_packets(stage),
+            "transfers": [_transfer_row(item, run) for item, run in mine if item.kind == "transfer"],
+            "bulk": [_bulk_row(policy, loss_pct, [
+                (item, run) for item, run in mine
+                if item.kind == "bulk" and (item.policy, item.loss_pct) == (policy, loss_pct)])
+                for policy, loss_pct in bulk],
+            "series": {policy.label: _series(
+                by[name, policy, "transfer", SHOWN_TRANSFER, 0, 1][1],
+                by[name, policy, "bulk", seconds, 0, 1][1], seconds) for policy in made.policies},
+        })
+    return {"title": made.title, "policies": [policy.label for policy in made.policies],
+            "ours": [policy.label for policy in made.policies if policy.ours], "links": links}
+
+
+def check_plan(made: Plan) -> None:
+    if not any(item.amount == SHOWN_TRANSFER for item in made.items if item.kind == "transfer"):
+        raise LabError(f"compare.toml: transfers lack {SHOWN_TRANSFER}, whose sequence is drawn")

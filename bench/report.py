@@ -1,0 +1,729 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tables, plots and one HTML page out of the figures of a bench run.
+
+    write_json(data, folder)     folder/bench.json
+    write_report(data, folder)   folder/report.html, folder/plots/*.svg
+    print_tables(data, console)  the tables of the page, on a terminal
+
+A run is a dict: links, each with the transfers, bulk runs and series of every
+policy. A table is a list of columns, a column knows what each policy measured,
+and page and terminal draw the same cells. Nothing here measures or judges.
+
+    report.py FOLDER             draws the page again from FOLDER/bench.json
+"""
+
+import argparse
+import base64
+import dataclasses
+import io
+import json
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+import jinja2
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+MISSING = "–"
+CONSOLE_COLUMNS = 100
+
+# Okabe and Ito's colours less yellow (too faint for a line) and black (kept
+# for retransmissions), then Tol's dark ones: told apart by the colour-blind.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288",
+           "#56B4E9", "#882255", "#999933")
+GREY = "#8a8a8a"
+INK = "#333333"
+
+# What the BDP line of the cwnd plot counts in: full packets on Ethernet.
+PACKET_BYTES = 1500
+# ssthresh is "infinite" in the kernel at 2^31 - 1; any window is far below.
+SSTHRESH_INFINITE = 1e9
+
+# A panel is about 200 pixels wide: twice that many steps lose nothing visible.
+THIN_COLUMNS = 400
+THIN_ROWS = 300
+
+STYLE = {
+    "font.family": "DejaVu Sans", "font.size": 8, "axes.linewidth": 0.6,
+    "axes.edgecolor": INK, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e2e2e2",
+    "grid.linewidth": 0.5, "axes.axisbelow": True, "xtick.labelsize": 8,
+    "ytick.labelsize": 8, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
+    "xtick.color": INK, "ytick.color": INK, "legend.fontsize": 8,
+    "legend.frameon": False, "svg.fonttype": "path", "svg.hashsalt": "satcc",
+}
+
+
+# ---- numbers as text -------------------------------------------------------
+
+def is_number(value) -> bool:
+    """True for a finite number; None, NaN and infinities are missing."""
+    return value is not None and math.isfinite(value)
+
+
+def format_number(value, digits: int) -> str:
+    """A count (no digits) whose median falls between two shows the half."""
+    if not is_number(value):
+        return MISSING
+    if digits == 0 and value != int(value):
+        digits = 1
+    return f"{value:.{digits}f}"
+
+
+def format_bytes(count: int) -> str:
+    """100000 -> 100 kB, 1000000 -> 1 MB: decimal units."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:g} {unit}"
+    return f"{count} B"
+
+
+def format_loss(loss_pct: float) -> str:
+    return f"{loss_pct:g} % loss" if loss_pct else "no loss"
+
+
+def slug(name: str) -> str:
+    """2 Mbit/s -> 2-mbit-s, for a file name."""
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
+
+
+# ---- tables ----------------------------------------------------------------
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """One figure for every policy; several values are one per seed."""
+    group: str                # what was run: "transfer", "60 s, no loss"
+    title: str
+    unit: str
+    digits: int
+    better: Callable          # min or max: which of two values wins
+    values: dict[str, list]   # by policy
+    ideal: float | None = None
+    endless: bool = False     # a missing value means "never", not "not measured"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    text: str
+    spread: str = ""          # "0.45–0.61", smallest and largest of the seeds
+    best: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    kind: str                 # "ours", "other" or "ideal"
+    cells: list[Cell]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    title: str
+    columns: list[Column]
+    rows: list[Row]
+
+    def groups(self) -> list[tuple[str, int]]:
+        """Neighbouring columns of one group, as (group, how many)."""
+        found: list[tuple[str, int]] = []
+        for column in self.columns:
+            if found and found[-1][0] == column.group:
+                found[-1] = (column.group, found[-1][1] + 1)
+            else:
+                found.append((column.group, 1))
+        return found
+
+
+def format_spread(values: list, total: int, digits: int) -> str:
+    """Smallest to largest; says so if some of the runs gave nothing."""
+    if total < 2 or not is_number(min(values, default=None)):
+        return ""
+    low, high = min(values), max(values)
+    last = format_number(high, digits) if is_number(high) else "never"
+    text = f"{format_number(low, digits)}–{last}"
+    return text if len(values) == total else f"{text} ({len(values)} of {total})"
+
+
+def plain_cell(column: Column, policy: str) -> Cell:
+    """Median over the seeds and their range, not yet compared with others."""
+    measured = column.values.get(policy, [])
+    if column.endless:
+        values = [v if is_number(v) else math.inf for v in measured]
+    else:
+        values = [v for v in measured if is_number(v)]
+    median = statistics.median(values) if values else None
+    return Cell(format_number(median, column.digits),
+                format_spread(values, len(measured), column.digits))
+
+
+def mark_best(column: Column, cells: list[Cell]) -> list[Cell]:
+    """Marks every cell that prints the best number; none if all print it."""
+    numbers = [float(c.text) for c in cells if c.text != MISSING]
+    if len(numbers) > 1 and min(numbers) == max(numbers):
+        return cells
+    best = column.better(numbers, default=None)
+    return [dataclasses.replace(c, best=c.text != MISSING
+                                and float(c.text) == best) for c in cells]
+
+
+def build_table(title: str, columns: list[Column], data: dict) -> Table:
+    """One row per policy in the given order, then the ideal."""
+    policies = data["policies"]
+    by_column = [mark_best(c, [plain_cell(c, p) for p in policies])
+                 for c in columns]
+    rows = [Row(policy, "ours" if policy in data["ours"] else "other",
+                [cells[i] for cells in by_column])
+            for i, policy in enumerate(policies)]
+    if any(is_number(c.ideal) for c in columns):
+        rows.append(Row("ideal", "ideal", [
+            Cell(format_number(c.ideal, c.digits) if is_number(c.ideal) else "")
+            for c in columns]))
+    return Table(title, columns, rows)
+
+
+def transfer_values(link: dict, size: int, key: str) -> dict[str, list]:
+    return {t["policy"]: [t.get(key)] for t in link["transfers"]
+            if t["bytes"] == size}
+
+
+def bulk_values(link: dict, loss: float, key: str, scale=1) -> dict[str, list]:
+    return {b["policy"]: [v * scale if is_number(v) else None
+                          for v in b.get(key) or []]
+            for b in link["bulk"] if b["loss_pct"] == loss}
+
+
+def ideal_seconds(link: dict, size: int) -> float | None:
+    """The same for every policy, so the first that has it."""
+    return next((t["ideal_s"] for t in link["transfers"] if t["bytes"] == size
+                 and is_number(t.get("ideal_s"))), None)
+
+
+def transfer_sizes(link: dict) -> list[int]:
+    return sorted({t["bytes"] for t in link["transfers"]})
+
+
+def bulk_losses(link: dict) -> list[float]:
+    return sorted({b["loss_pct"] for b in link["bulk"]})
+
+
+def speed_columns(link: dict) -> list[Column]:
+    columns = [Column("transfer time", format_bytes(size), "s", 2, min,
+                      transfer_values(link, size, "seconds"),
+                      ideal_seconds(link, size))
+               for size in transfer_sizes(link)]
+    for loss in bulk_losses(link):
+        group = f"60 s, {format_loss(loss)}"
+        columns += [
+            Column(group, "goodput", "Mbit/s", 2, max,
+                   bulk_values(link, loss, "goodput_mbit"),
+                   link.get("net_rate_mbit")),
+            Column(group, "to 90 %", "s", 2, min,
+                   bulk_values(link, loss, "t90_s"), endless=True)]
+    return columns
+
+
+def loss_columns(link: dict) -> list[Column]:
+    columns = []
+    for size in transfer_sizes(link):
+        group = format_bytes(size)
+        columns += [
+            Column(group, "drops", "pkts", 0, min,
+                   transfer_values(link, size, "drops")),
+            Column(group, "retx", "pkts", 0, min,
+                   transfer_values(link, size, "retransmits"))]
+    for loss in bulk_losses(link):
+        group = f"60 s, {format_loss(loss)}"
+        columns += [
+            Column(group, "drops", "pkts", 0, min,
+                   bulk_values(link, loss, "drops")),
+            Column(group, "used", "%", 1, max,
+                   bulk_values(link, loss, "utilisation", 100))]
+    return columns
+
+
+def link_tables(link: dict, data: dict) -> list[Table]:
+    return [build_table("Times and goodput", speed_columns(link), data),
+            build_table("Drops, retransmissions and use of the link",
+                        loss_columns(link), data)]
+
+
+# ---- terminal --------------------------------------------------------------
+
+def console_header(column: Column) -> str:
+    """The group without what the last line of print_tables() says."""
+    group = column.group.removeprefix("60 s, ").removeprefix("transfer ")
+    return f"{group}\n{column.title}\n{column.unit}"
+
+
+def console_cell(cell: Cell) -> Text:
+    """A star beside the best, so that bold is not the only sign of it."""
+    star = "*" if cell.best else " "
+    text = Text(cell.text + star, style="bold" if cell.best else "")
+    if cell.spread:
+        spread = cell.spread.replace(" (", " \n(")
+        text.append(f"\n{spread} ", style="not bold dim")
+    return text
+
+
+def console_table(table: Table) -> RichTable:
+    drawn = RichTable(title=table.title, title_justify="left", box=box.SIMPLE,
+                      title_style="italic", pad_edge=False, show_edge=False,
+                      padding=0)
+    drawn.add_column("\n\npolicy", overflow="fold",
+                     min_width=2 + max(len(row.name) for row in table.rows))
+    for column in table.columns:
+        drawn.add_column(console_header(column), justify="right",
+                         overflow="fold")
+    for row, after in zip_longest(table.rows, table.rows[1:]):
+        name = f"> {row.name}" if row.kind == "ours" else f"  {row.name}"
+        drawn.add_row(Text(name, style="bold" if row.kind == "ours" else ""),
+                      *(console_cell(cell) for cell in row.cells),
+                      end_section=after is None or after.kind != row.kind)
+    return drawn
+
+
+def print_tables(data: dict, console: Console) -> None:
+    """Prints the tables of every link; a pipe gets the width they need."""
+    width = console.width
+    console.width = (min(width, CONSOLE_COLUMNS) if console.is_terminal
+                     else CONSOLE_COLUMNS)
+    try:
+        for link in data["links"]:
+            console.rule(Text(f"{link['name']}, RTT {link['rtt_ms']:g} ms, "
+                              f"queue {link['queue_packets']} packets"),
+                         align="left", characters="-")
+            for table in link_tables(link, data):
+                console.print(console_table(table))
+                console.print()
+        console.print(Text(
+            "> ours   * best as printed (none if all tie)   60 s runs: no "
+            f"loss, or random loss   {MISSING} not\nmeasured, or 90 % never "
+            "reached   two lines: median, smallest–largest over the seeds"))
+    finally:
+        console.width = width
+
+
+# ---- thinning --------------------------------------------------------------
+
+def as_array(values) -> np.ndarray:
+    """None becomes NaN, which is drawn as a gap."""
+    return np.array(values if values is not None else [], dtype=float)
+
+
+def thin_line(x: np.ndarray, y: np.ndarray, columns: int = THIN_COLUMNS):
+    """Keeps the first, last, lowest and highest point of each of `columns`
+    equal slices of x: every peak and every step stays where it was.
+    """
+    if len(x) <= 4 * columns:
+        return x, y
+    width = (x[-1] - x[0]) / columns or 1.0
+    slices = ((x - x[0]) / width).astype(int)
+    starts = np.flatnonzero(np.r_[True, np.diff(slices) != 0])
+    kept = set()
+    for start, end in zip(starts, np.r_[starts[1:], len(x)]):
+        part = y[start:end]
+        kept |= {start, end - 1,
+                 start + int(np.argmin(np.where(np.isnan(part), np.inf, part))),
+                 start + int(np.argmax(np.where(np.isnan(part), -np.inf, part)))}
+    index = np.array(sorted(kept))
+    return x[index], y[index]
+
+
+def thin_points(x: np.ndarray, y: np.ndarray, x_limit: float, y_limit: float):
+    """Keeps one point per cell of a grid finer than the dots are wide."""
+    columns = np.floor(x / x_limit * THIN_COLUMNS)
+    rows = np.floor(y / y_limit * THIN_ROWS)
+    _, index = np.unique(np.stack([columns, rows]), axis=1, return_index=True)
+    index.sort()
+    return x[index], y[index]
+
+
+# ---- plots -----------------------------------------------------------------
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Sizes of a figure of small multiples, in inches."""
+    columns: int
+    panel: tuple[float, float]
+    gap: tuple[float, float]
+    left: float = 0.62
+    right: float = 0.12
+    top: float = 0.52         # legend, then the first row's titles
+    bottom: float = 0.48
+    legend: float = 0.54      # where it starts, from the left
+
+    def size(self, panels: int) -> tuple[float, float]:
+        rows = -(-panels // self.columns)
+        return (self.left + self.right + self.columns * self.panel[0]
+                + (self.columns - 1) * self.gap[0],
+                self.top + self.bottom + rows * self.panel[1]
+                + (rows - 1) * self.gap[1])
+
+    def place(self, index: int, panels: int) -> tuple[float, ...]:
+        """Where panel `index` goes, in the fractions add_axes() wants."""
+        width, height = self.size(panels)
+        row, column = divmod(index, self.columns)
+        x = self.left + column * (self.panel[0] + self.gap[0])
+        y = height - self.top - row * (self.panel[1] + self.gap[1]) - self.panel[1]
+        return (x / width, y / height,
+                self.panel[0] / width, self.panel[1] / height)
+
+
+# Ten inches are a page's or a browser's width; four are a phone's.
+WIDE = Layout(columns=4, panel=(2.16, 1.5), gap=(0.2, 0.4))
+NARROW = Layout(columns=2, panel=(1.58, 1.25), gap=(0.16, 0.38),
+                legend=0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plot:
+    """One kind of plot: a panel per policy, all with the same axes."""
+    key: str                  # in "series", and in the file's name
+    title: str
+    x_label: str
+    y_label: str
+    caption: str
+    limits: Callable          # (link, {policy: series}) -> (x limit, y limit)
+    draw: Callable            # (axes, link, series, colour, limits)
+    legend: Callable          # () -> list of handles
+
+
+def largest(values) -> float:
+    array = as_array(values)
+    array = array[np.isfinite(array)]
+    return float(array.max()) if len(array) else 0.0
+
+
+def note_off_axis(axes, text: str, left: bool = False) -> None:
+    """Says in a top corner of the panel what the axes leave out."""
+    axes.text(0.02 if left else 0.98, 0.97, text, transform=axes.transAxes,
+              ha="left" if left else "right", va="top",
+              fontsize=7, color=INK, zorder=6,
+              bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0,
+                    "alpha": 0.85})
+
+
+def note_peak(axes, time, values, digits: int, limits) -> None:
+    """In the corner away from the peak, if the peak is off the axis."""
+    peak = largest(values)
+    if peak > limits[1]:
+        at = as_array(time)[np.nanargmax(as_array(values))]
+        note_off_axis(axes, f"peak {peak:.{digits}f}, off the axis",
+                      left=at > limits[0] / 2)
+
+
+def handle(label: str, **style) -> Line2D:
+    return Line2D([], [], label=label, **{"color": INK, "lw": 1.3, **style})
+
+
+def bdp_packets(link: dict) -> float:
+    return link["rate_mbit"] * link["rtt_ms"] * 1000 / 8 / PACKET_BYTES
+
+
+def whole_seconds(series: dict) -> float:
+    """A run's length, though its last sample comes a little before the end."""
+    end = max((largest(s["t_s"]) for s in series.values()), default=0)
+    return math.ceil(end) or 60
+
+
+def cwnd_limits(link: dict, series: dict) -> tuple[float, float]:
+    """Up to the largest window, but one wild window does not flatten all."""
+    pipe = bdp_packets(link) + link["queue_packets"]
+    peak = max((largest(s["cwnd"]) for s in series.values()), default=0)
+    return (whole_seconds(series),
+            1.06 * max(min(peak, 3 * pipe), pipe))
+
+
+def draw_cwnd(axes, link: dict, series: dict, colour: str, limits) -> None:
+    bdp = bdp_packets(link)
+    axes.axhline(bdp, color=GREY, lw=0.8, ls=(0, (5, 2)))
+    axes.axhline(bdp + link["queue_packets"], color=GREY, lw=0.8, ls="-.")
+    time = as_array(series["t_s"])
+    ssthresh = as_array(series.get("ssthresh"))
+    ssthresh[ssthresh > SSTHRESH_INFINITE] = np.nan
+    if len(ssthresh) == len(time):
+        axes.plot(*thin_line(time, ssthresh), drawstyle="steps-post",
+                  color=INK, lw=0.9, ls=":")
+    axes.plot(*thin_line(time, as_array(series["cwnd"])),
+              drawstyle="steps-post", color=colour, lw=1.2)
+    note_peak(axes, series["t_s"], series["cwnd"], 0, limits)
+
+
+def sequence_end(series: dict) -> float:
+    return max(largest(series["segment_t_s"]), largest(series["ack_t_s"]))
+
+
+def sequence_limits(link: dict, series: dict) -> tuple[float, float]:
+    """Up to the last to finish, but one laggard does not squeeze all."""
+    ends = [sequence_end(s) for s in series.values()]
+    top = max((max(largest(s["segment_kB"]), largest(s["ack_kB"]))
+               for s in series.values()), default=0)
+    if not ends or not top:
+        return 1.0, 1.0
+    return 1.03 * min(max(ends), 4 * statistics.median(ends)), 1.04 * top
+
+
+def draw_sequence(axes, link: dict, series: dict, colour: str, limits) -> None:
+    rtt_s, top_kb = link["rtt_ms"] / 1000, limits[1] / 1.04
+    kb_per_s = link["net_rate_mbit"] * 1000 / 8
+    axes.plot([2 * rtt_s, 2 * rtt_s + top_kb / kb_per_s], [0, top_kb],
+              color=GREY, lw=0.8, ls=(0, (5, 2)))
+    axes.plot(*thin_line(as_array(series["ack_t_s"]), as_array(series["ack_kB"])),
+              drawstyle="steps-post", color=INK, lw=0.8)
+    axes.plot(*thin_points(as_array(series["segment_t_s"]),
+                           as_array(series["segment_kB"]), *limits),
+              ls="", marker="o", ms=1.7, mew=0, color=colour)
+    axes.plot(as_array(series["retransmit_t_s"]),
+              as_array(series["retransmit_kB"]),
+              ls="", marker="x", ms=3.6, mew=0.9, color="black", zorder=4)
+    if sequence_end(series) > limits[0]:
+        note_off_axis(axes, f"ends at {sequence_end(series):.1f} s")
+
+
+def goodput_limits(link: dict, series: dict) -> tuple[float, float]:
+    """A repaired hole acknowledges seconds of data at once: bound the axis."""
+    net = link["net_rate_mbit"]
+    peak = max((largest(s["mbit"]) for s in series.values()), default=0)
+    return (whole_seconds(series),
+            max(1.15 * net, min(1.06 * peak, 1.5 * net)))
+
+
+def draw_goodput(axes, link: dict, series: dict, colour: str, limits) -> None:
+    axes.axhline(link["net_rate_mbit"], color=GREY, lw=0.9, ls=(0, (5, 2)))
+    axes.plot(*thin_line(as_array(series["t_s"]), as_array(series["mbit"])),
+              color=colour, lw=1.2)
+    note_peak(axes, series["t_s"], series["mbit"], 1, limits)
+
+
+PLOTS = (
+    Plot("cwnd", "Congestion window", "time since the first SYN, s",
+         "segments",
+         "Congestion window during the 60 s run without loss. Dashed: the "
+         f"bandwidth-delay product, in packets of {PACKET_BYTES} bytes; "
+         "dash-dotted: with the queue on top, above which packets are dropped. "
+         "An ssthresh above the axis, or infinite, is not drawn.",
+         cwnd_limits, draw_cwnd,
+         lambda: [handle("cwnd"), handle("ssthresh", lw=0.9, ls=":"),
+                  handle("BDP", color=GREY, lw=0.9, ls=(0, (5, 2))),
+                  handle("BDP + queue", color=GREY, lw=0.9, ls="-.")]),
+    Plot("sequence", "Time and sequence", "time since the first SYN, s",
+         "payload, kB",
+         "Each segment of the 1 MB transfer when it was first sent, each "
+         "retransmission, and how far the ACKs had come. Dashed: the ACKs of "
+         "an ideal sender.",
+         sequence_limits, draw_sequence,
+         lambda: [handle("segment", ls="", marker="o", ms=3),
+                  handle("retransmission", ls="", marker="x", ms=4,
+                         color="black"),
+                  handle("ACK", lw=0.8),
+                  handle("ideal ACKs", color=GREY, lw=0.9, ls=(0, (5, 2)))]),
+    Plot("goodput", "Goodput over time", "time since the first SYN, s",
+         "Mbit/s",
+         "Payload acknowledged in the 10 s before, each second of the 60 s run "
+         "without loss (at the start, in what there is of 10 s). Dashed: the "
+         "net rate of the link. Above it is data that had waited for a "
+         "retransmission, acknowledged at once.",
+         goodput_limits, draw_goodput,
+         lambda: [handle("goodput"),
+                  handle("net rate", color=GREY, lw=0.9, ls=(0, (5, 2)))]),
+)
+
+
+def policy_colours(policies: list[str]) -> dict[str, str]:
+    return {p: PALETTE[i % len(PALETTE)] for i, p in enumerate(policies)}
+
+
+def has_points(series: dict | None) -> bool:
+    return bool(series) and any(len(v) for v in series.values() if v is not None)
+
+
+def draw_panel(axes, plot: Plot, link: dict, series, colour: str, limits) -> None:
+    axes.set_xlim(0, limits[0])
+    axes.set_ylim(0, limits[1])
+    axes.locator_params(axis="both", nbins=5)
+    axes.tick_params(length=2.5, pad=2)
+    if series:
+        plot.draw(axes, link, series, colour, limits)
+    else:
+        axes.text(0.5, 0.5, "not measured", transform=axes.transAxes,
+                  ha="center", va="center", color=GREY)
+
+
+def draw_figure(plot: Plot, link: dict, data: dict, layout: Layout) -> Figure:
+    """A panel per policy; only the outer panels carry tick labels."""
+    policies, colours = data["policies"], policy_colours(data["policies"])
+    found = {p: link["series"].get(p, {}).get(plot.key) for p in policies}
+    found = {p: s for p, s in found.items() if has_points(s)}
+    limits, count = plot.limits(link, found), len(policies)
+    width, height = layout.size(count)
+    figure = Figure(figsize=(width, height))
+    for index, policy in enumerate(policies):
+        axes = figure.add_axes(layout.place(index, count))
+        draw_panel(axes, plot, link, found.get(policy), colours[policy], limits)
+        axes.set_title(policy, loc="left", fontsize=8.5, pad=4, color="black",
+                       weight="bold" if policy in data["ours"] else "normal")
+        axes.tick_params(labelleft=index % layout.columns == 0,
+                         labelbottom=index + layout.columns >= count)
+    figure.text((layout.left + width - layout.right) / 2 / width, 0.08 / height,
+                plot.x_label, ha="center", va="bottom")
+    figure.text(0.08 / width, (layout.bottom + height - layout.top) / 2 / height,
+                plot.y_label, ha="left", va="center", rotation="vertical")
+    figure.legend(handles=plot.legend(), ncol=4, loc="upper left",
+                  bbox_to_anchor=(layout.legend / width, 1), borderaxespad=0.2,
+                  handlelength=1.8, columnspacing=1.0, handletextpad=0.4)
+    return figure
+
+
+def render_svg(figure: Figure) -> bytes:
+    """The same bytes for the same data: no date, no random ids."""
+    out = io.BytesIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()
+
+
+def data_uri(svg: bytes) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode()
+
+
+def write_plots(data: dict, link: dict, folder: Path) -> Iterator[dict]:
+    """Writes the wide plots as files; yields what the page needs of each."""
+    with matplotlib.rc_context(STYLE):
+        for plot in PLOTS:
+            wide = render_svg(draw_figure(plot, link, data, WIDE))
+            narrow = render_svg(draw_figure(plot, link, data, NARROW))
+            path = folder / f"{slug(link['name'])}-{plot.key}.svg"
+            path.write_bytes(wide)
+            yield {"title": plot.title, "caption": plot.caption,
+                   "file": f"plots/{path.name}",
+                   "alt": f"{plot.title} of every policy, {link['name']}",
+                   "wide": data_uri(wide), "narrow": data_uri(narrow)}
+
+
+# ---- page ------------------------------------------------------------------
+
+ABOUT_LABELS = {
+    "date": "date", "commit": "commit", "command": "command",
+    "kernel": "guest kernel", "emulator": "emulator", "runs": "runs",
+    "from_cache": "of these, unchanged and not run again",
+    "wall_s": "wall time, s", "speed": "virtual seconds per wall second",
+    "restore_s": "to restore a snapshot, s",
+}
+
+
+def about_rows(about: dict) -> list[tuple[str, str]]:
+    """Known entries first, in a fixed order; unknown ones under their key."""
+    keys = [k for k in ABOUT_LABELS if k in about]
+    keys += [k for k in about if k not in ABOUT_LABELS
+             and not isinstance(about[k], dict)]
+    return [(ABOUT_LABELS.get(k, k),
+             "not recorded" if about[k] is None else str(about[k]))
+            for k in keys]
+
+
+def transfer_runs(link: dict) -> Iterator[tuple[str, ...]]:
+    for run in link["transfers"]:
+        yield (run["policy"], format_bytes(run["bytes"]), "",
+               f"{format_number(run.get('seconds'), 2)} s, "
+               f"{format_number(run.get('drops'), 0)} drops, "
+               f"{format_number(run.get('retransmits'), 0)} retransmissions",
+               run.get("hash") or MISSING)
+
+
+def bulk_runs(link: dict) -> Iterator[tuple[str, ...]]:
+    keys = ("seeds", "goodput_mbit", "t90_s", "drops", "utilisation", "hash")
+    for bulk in link["bulk"]:
+        for seed, goodput, t90, drops, used, digest in zip_longest(
+                *(bulk.get(key) or [] for key in keys)):
+            percent = used * 100 if is_number(used) else None
+            yield (bulk["policy"], f"60 s, {format_loss(bulk['loss_pct'])}",
+                   MISSING if seed is None else str(seed),
+                   f"{format_number(goodput, 2)} Mbit/s, "
+                   f"90 % at {format_number(t90, 2)} s, "
+                   f"{format_number(drops, 0)} drops, "
+                   f"{format_number(percent, 1)} % used", digest or MISSING)
+
+
+def link_view(data: dict, link: dict, plots: Path) -> dict:
+    """What the template draws of one link."""
+    return {"name": link["name"], "id": slug(link["name"]),
+            "facts": [f"{link['rtt_ms']:g} ms", f"{link['rate_mbit']:g} Mbit/s",
+                      f"{link['net_rate_mbit']:.3f} Mbit/s",
+                      f"{bdp_packets(link) * PACKET_BYTES / 1000:.0f} kB",
+                      f"{link['queue_packets']} packets"],
+            "tables": link_tables(link, data),
+            "plots": list(write_plots(data, link, plots)),
+            "runs": [*transfer_runs(link), *bulk_runs(link)]}
+
+
+def write_report(data: dict, folder: Path) -> Path:
+    """Writes the page, whole in one file, and the plots also one by one."""
+    folder = Path(folder)
+    plots = folder / "plots"
+    plots.mkdir(parents=True, exist_ok=True)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).resolve().parent),
+        autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined)
+    about = data["about"]
+    page = environment.get_template("report.html.j2").render(
+        title=data["title"], notes=data.get("notes", []), missing=MISSING,
+        links=[link_view(data, link, plots) for link in data["links"]],
+        about=about_rows(about), command=about.get("command"),
+        versions=[(label, about[key]) for key, label in
+                  (("modules", "Module, srcversion"), ("packages", "Package"))
+                  if about.get(key)],
+        thin=(THIN_COLUMNS, THIN_ROWS))
+    path = folder / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+# ---- JSON ------------------------------------------------------------------
+
+def plain(value):
+    """What JSON can say: numpy to Python, NaN and infinity to None."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def write_json(data: dict, folder: Path) -> Path:
+    """Writes folder/bench.json: sorted keys, missing figures null."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "bench.json"
+    text = json.dumps(plain(data), sort_keys=True, allow_nan=False,
+                      ensure_ascii=False, indent=1)
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description="Draw the report again from a folder's bench.json.")
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    data = json.loads((folder / "bench.json").read_text(encoding="utf-8"))
+    print_tables(data, Console())
+    print(write_report(data, folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0
+"""hybla_full in a real kernel, over real paths."""
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from bench.lab import measure, pcap
+from bench.lab.scenario import Flow
+from selftests.lab import replay
+
+pytestmark = pytest.mark.lab
+
+# One ACK a segment, so that ACK n of the tables is ACK n of the run.
+EACH_ACK = {"quickack": 1}
+# A link that is never the limit: 100 Mbit/s and room for all of it.
+WIDE = {"rate_mbit": 100, "queue_packets": 2000}
+
+
+def grown(run, count, first="start"):
+    """cwnd after each of the first ACKs that grew it."""
+    rows = replay.named(run, "start", "start_exit", "avoid")
+    begin = next(n for n, row in enumerate(rows) if row["name"].startswith(first))
+    return [row["cwnd"] for row in rows[begin:begin + count]]
+
+
+def after_another(made):
+    """The same, its flow preceded by a short one that leaves the route's metrics in the cache."""
+    first = Flow("cubic", bytes=1000)
+    return dataclasses.replace(made, flows=(first, dataclasses.replace(made.flows[0], start_s=5)))
+
+
+def test_slow_start_then_avoidance_follow_the_table(lab, geo):
+    """RTT 100 ms (rho 4), initial window 10, ssthresh 50: 2^4 - 1 per ACK, then 16 / W.  An
+    ssthresh known beforehand leaves nothing to estimate."""
+    run = lab.run(after_another(geo(**WIDE, rtt_ms=100, bytes=200_000, receiver=EACH_ACK,
+                                    sender={"ssthresh": 50})))
+    assert grown(run, 12) == [25, 40, 50, 50, 50, 50, 51, 51, 51, 52, 52, 52]
+    assert not replay.named(run, "hoe_set")
+
+
+def test_geo_jump_and_growth_follow_the_table(lab, geo):
+    """600 ms, 2 Mbit/s, initial window 10: plain slow start, then ssthresh 100 at the third ACK
+    and rho^2 / W = 5.76 per ACK."""
+    run = lab.run(geo(bytes=300_000, receiver=EACH_ACK))
+    assert grown(run, 10) == [11, 12, 100, 105, 111, 116, 121, 126, 130, 135]
+
+
+def test_no_first_ack_explosion(lab, geo):
+    """The kernel's hybla goes to its clamp at the first ACK of this path; this one must not."""
+    ours = lab.run(geo(bytes=1_000_000))
+    theirs = lab.run(geo("hybla", bytes=1_000_000))
+    t, cwnd, _ = measure.cwnd_series(ours)
+    assert cwnd[t < 1.3].max() <= 200                   # two times the path
+    t, cwnd, _ = measure.cwnd_series(theirs)
+    assert cwnd[t < 1.3].max() > 20_000                 # or this test has no object
+
+
+@pytest.mark.parametrize("rate_mbit, rtt_ms", [(2, 600), (10, 600), (1.144, 587), (2, 250)])
+def test_hoe_estimate_is_the_path(lab, geo, rate_mbit, rtt_ms):
+    """ssthresh = bottleneck rate x minimum RTT, within 3 % and the segment it is rounded by."""
+    made = geo(rate_mbit=rate_mbit, rtt_ms=rtt_ms, bytes=300_000)
+    run = lab.run(made)
+    decided, = replay.named(run, "hoe_set")
+    frames = rate_mbit * 1e6 / 8 / made.frame_bytes * rtt_ms / 1e3
+    assert decided["ssthresh"] == pytest.approx(frames, rel=0.03, abs=1)
+
+
+def test_hoe_fit_is_exact(lab, geo):
+    """The kernel's integer fit, redone in fractions from the points it reports."""
+    run = lab.run(geo(bytes=300_000))
+    points = replay.hoe_points(run)
+    decided, = replay.named(run, "hoe_set")
+    assert len(points) == decided["hoe_points"] >= 3
+    exact = replay.line_slope(points) * decided["min_rtt_us"]
+    assert decided["ssthresh"] == exact // 1
+
+
+@pytest.mark.parametrize("path", [
+    {"bytes": 5_000_000}, {"seconds": 60, "loss_pct": 1},
+    {"seconds": 30, "rtt_ms": 100, "rate_mbit": 10}, {"bytes": 2_000_000, "rtt_ms": 20}],
+    ids=["queue", "loss", "100ms", "20ms"])
+def test_every_avoidance_step_is_exact(lab, geo, path):
+    """Every window change in congestion avoidance, recomputed from rho and the ACKs."""
+    run = lab.run(geo(**path))
+    checked, thinned, credit = 0, 0, Fraction(0)
+    for row in replay.decisions(run):
+        if row["name"] in ("state", "idle", "init"):
+            credit = Fraction(0)
+        if row["name"] not in ("avoid", "start_exit", "start"):
+            continue
+        if row["name"] == "avoid":
+            rho = Fraction(row["rho_q16"], 1 << 16)
+            credit = min(credit, Fraction(row["cwnd_old"]))
+            cwnd, credit = replay.avoid_once(row["cwnd_old"], rho, row["acked"], credit)
+            assert row["cwnd"] == cwnd, row
+            checked += 1
+        credit = Fraction(row["credit_q16"], 1 << 16) if row["name"] != "avoid" else credit
+        # Q16 keeps what a fraction of a segment leaves to within the square of rho's rounding.
+        assert abs(credit - Fraction(row["credit_q16"], 1 << 16)) < Fraction(1, 100), row
+        credit = Fraction(row["credit_q16"], 1 << 16)
+        thinned += row["acked"] > 1
+    assert checked > 100
+    assert thinned, "every ACK was for one segment: delayed ACKs were not met"
+
+
+def test_20_ms_is_reno(lab, geo):
+    """Below the reference RTT rho is 1: the same packets as Reno, window by window."""
+    path = dict(rtt_ms=20, rate_mbit=10, seconds=10, modules={"tcp_hybla_full": {"pacing": 0, "hoe": 0}})
+    ours, reno = lab.run(geo(**path)), lab.run(geo("reno", **path))
+    assert all(row["rho_q16"] == 1 << 16 for row in replay.named(ours, "avoid", "start"))
+    _, mine, _ = measure.cwnd_series(ours)
+    _, other, _ = measure.cwnd_series(reno)
+    count = min(len(mine), len(other))
+    assert count > 1000 and np.abs(mine[:count] - other[:count]).max() <= 1
+
+
+def gaps_after(run, seconds):
+    """Time between new segments leaving the sender, in s, after a time."""
+    view = measure.FlowView(run)
+    first = ~view.is_retransmit & (view.segment_s > seconds)
+    return np.diff(view.segment_s[first])
+
+
+def test_pacing_spreads_the_jump(lab, geo):
+    """After the estimate 60 segments are released at once: paced at 120 % of ssthresh per RTT,
+    that is no two of them nearer than 4.9 ms; with pacing off, back to back."""
+    path = dict(bytes=100_000, receiver=EACH_ACK)
+    paced, bursty = (gaps_after(lab.run(geo(**path, modules={"tcp_hybla_full": {"pacing": on}})), 1.22)
+                     for on in (1, 0))
+    expected = 0.612 / (1.2 * 105)          # srtt / (ratio x cwnd)
+    assert len(paced) > 30 and len(bursty) > 10
+    assert np.quantile(paced, 0.1) > 0.6 * expected
+    assert np.quantile(bursty, 0.1) < 1e-3
+
+
+def test_train_leaves_back_to_back(lab, geo):
+    """The estimate reads the spacing the bottleneck gave, so the sender must not space."""
+    view = measure.FlowView(lab.run(geo(bytes=100_000)))
+    assert view.segment_s[9] - view.segment_s[0] < 1e-3
+
+
+@pytest.mark.parametrize("sysctl, bit", [
+    ("net.ipv4.tcp_sack", replay.PLAIN_SACK), ("net.ipv4.tcp_timestamps", replay.PLAIN_TS)])
+def test_without_sack_or_timestamps_it_is_reno(lab, geo, sysctl, bit):
+    run = lab.run(geo(bytes=300_000, sender={"sysctl": {sysctl: 0}}))
+    grown_rows = replay.named(run, "start", "avoid", "start_exit")
+    assert grown_rows and all(row["plain"] & bit and row["rho_q16"] == 1 << 16 for row in grown_rows)
+    assert not replay.named(run, "hoe_set")
+    for row in grown_rows:
+        assert row["cwnd"] - row["cwnd_old"] <= row["acked"]
+    options = measure.FlowView(run).syn
+    assert (pcap.SACK_PERMITTED if "sack" in sysctl else 8) not in options
+
+
+def test_requirements_can_be_lifted(lab, geo):
+    run = lab.run(geo(bytes=300_000, sender={"sysctl": {"net.ipv4.tcp_timestamps": 0}},
+                      modules={"tcp_hybla_full": {"require_ts": 0}}))
+    assert replay.named(run, "hoe_set")
+
+
+def test_switch_on_a_live_flow(lab, geo):
+    """cubic -> hybla_full -> reno -> hybla_full: the switch itself leaves cwnd alone, starts no
+    Hoe train, and the transfer arrives."""
+    run = lab.run(geo("cubic", bytes=3_000_000,
+                      changes=[[4000, "hybla_full"], [8000, "reno"], [10000, "hybla_full"]]))
+    inits = replay.named(run, "init")
+    assert len(inits) == 2
+    for row in inits:
+        assert row["cwnd"] == row["cwnd_old"] > 10
+    assert not replay.named(run, "hoe_set", "hoe_gamma", "hoe_none")
+    assert measure.FlowView(run).transfer_s(3_000_000)
+
+
+def test_ipv6(lab, geo):
+    """The same path in IPv6: 20 bytes a segment more header, otherwise the same start."""
+    v4, v6 = lab.run(geo(bytes=1_000_000)), lab.run(geo(bytes=1_000_000, family=6))
+    times = [measure.FlowView(run).transfer_s(1_000_000) for run in (v4, v6)]
+    assert times[1] / times[0] == pytest.approx(1, abs=0.06)
+    assert replay.named(v6, "hoe_set")[0]["ssthresh"] == pytest.approx(100, abs=2)
+
+
+def test_idle_restart_and_loss_drop_the_credit(lab, geo):
+    run = lab.run(geo(seconds=40, loss_pct=1))
+    states = replay.named(run, "state")
+    assert states and all(row["credit_q16"] == 0 and row["start_q16"] == 0 for row in states)
+    for row in replay.named(run, "ssthresh"):
+        assert row["ssthresh"] == max(row["cwnd_old"] // 2, 2)
+
+
+def test_initial_window_of_rho(lab, geo):
+    """iw_rho=1 at 600 ms: 24 segments in the first flight, 10 without."""
+    def first_flight(parameters):
+        run = lab.run(geo(bytes=100_000, modules={"tcp_hybla_full": parameters}))
+        return int((measure.FlowView(run).segment_s < 1.15).sum())
+    assert first_flight({"iw_rho": 1}) == 24
+    assert first_flight({"iw_rho": 0}) == 10

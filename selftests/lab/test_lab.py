@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The lab itself: that a run repeats, that the link is the one asked for, and how it fails."""
+
+import dataclasses
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from bench.lab import image, job, machine, measure, packages, paths
+from bench.lab.errors import LabError
+from bench.lab.run import traffic_hash
+
+pytestmark = pytest.mark.lab
+
+
+def _spin():
+    while True:
+        pass
+
+
+@pytest.fixture
+def busy_host():
+    """Every processor of the host has something else to do."""
+    workers = [multiprocessing.Process(target=_spin, daemon=True) for _ in os.sched_getaffinity(0)]
+    for worker in workers:
+        worker.start()
+    yield
+    for worker in workers:
+        worker.kill()
+        worker.join()
+
+
+@pytest.fixture(scope="module")
+def lossy(geo):
+    return geo("cubic", seconds=30, loss_pct=1)
+
+
+def test_same_inputs_same_packets(lab, lossy, busy_host):
+    """Twice the same hash, the second time on a busy host."""
+    idle = lab.run(lossy, use_cache=True).hash
+    assert lab.run(lossy, use_cache=False).hash == idle
+
+
+def test_twenty_runs_one_hash(lab, geo):
+    short = geo("hybla_full", seconds=10, loss_pct=1)
+    assert len({lab.run(short, use_cache=False).hash for _ in range(20)}) == 1
+
+
+def test_five_seeds_five_hashes(lab, lossy):
+    runs = [lab.run(dataclasses.replace(lossy, seed=seed)) for seed in range(1, 6)]
+    assert len({run.hash for run in runs}) == 5
+    # Other losses, not only other initial sequence numbers.
+    assert len({measure.FlowView(run).acked_by(30) for run in runs}) == 5
+
+
+def test_ten_lossy_minutes_repeat(lab, geo):
+    """Longer than the kernel's random generator keeps a key (60 s)."""
+    long = geo("cubic", seconds=600, loss_pct=1, trace=["tcp:tcp_probe"])
+    first, second = (lab.run(long, use_cache=False) for _ in range(2))
+    assert first.hash == second.hash
+    assert measure.link_losses(first) > 100
+
+
+def test_initramfs_is_reproducible(lab):
+    image.build.cache_clear()
+    assert image.build().identity == lab.image.identity
+
+
+def test_a_boot_repeats(lab, lossy, tmp_path):
+    """A machine booted anew gives the packets of the one saved before."""
+    state = tmp_path / "state.qcow2"
+    machine._boot(lab.image, tmp_path / "console.log", state)
+    again = dataclasses.replace(lab.snapshot, state=state)
+    files = machine.run_job(again, job.files(lossy), tmp_path / "run.log").files
+    assert traffic_hash(files) == lab.run(lossy).hash
+
+
+@pytest.mark.parametrize("rate_mbit", [2, 10])
+def test_bottleneck_sends_at_its_rate(lab, geo, rate_mbit):
+    """Between any two frames while it is busy: the rate, within 0.1 %."""
+    run = lab.run(geo("cubic", rate_mbit=rate_mbit, seconds=20))
+    frames = run.bottleneck
+    t = (frames.t - frames.t[0]) / 1e9
+    busy = (t > 6) & (t < 10)               # the queue holds packets throughout
+    sent = frames.wire[busy][1:].sum() * 8 / (t[busy][-1] - t[busy][0])
+    assert sent == pytest.approx(rate_mbit * 1e6, rel=1e-3)
+
+
+def test_delay_is_the_delay(lab, geo):
+    """SYN to SYN-ACK: the base RTT, serialisation, and under 0.2 ms of guest work."""
+    run = lab.run(geo("cubic", bytes=10_000, rtt_ms=600))
+    packets = run.sender
+    took = (packets.t[1] - packets.t[0]) / 1e9
+    assert 0.6 <= took < 0.6 + 74 * 8 / 2e6 + 0.0002
+
+
+def test_loss_rate_is_the_rate_asked(lab, geo):
+    """1 % of the data packets, within the binomial 99.9 % interval; drawn behind the queue."""
+    run = lab.run(geo("bbr", seconds=60, loss_pct=1))
+    sent = len(run.bottleneck)
+    lost = measure.link_losses(run)
+    assert abs(lost - sent / 100) < 3.3 * np.sqrt(sent * 0.01 * 0.99)
+
+
+def test_queue_holds_what_was_asked(lab, geo):
+    """A queue of 40 packets never delays a segment by more than 40 packets' time."""
+    run = lab.run(geo("cubic", queue_packets=40, bytes=2_000_000))
+    assert measure.queue_drops(run) > 0
+    rtt = run.json("flow-0.json")["rtt"] / 1e6
+    assert rtt < 0.6 + 43 * 1514 * 8 / 2e6
+
+
+def test_transfer_is_whole(lab, geo):
+    run = lab.run(geo("cubic", bytes=1_000_000))
+    view = measure.FlowView(run)
+    assert run.json("flow-0.json")["bytes_acked"] >= 1_000_000
+    assert view.transfer_s(1_000_000) > run.scenario.ideal_s(1_000_000)
+    assert view.transfer_s(1_000_001 + 1) is None
+
+
+def test_iperf3_gives_its_own_report(lab, geo):
+    base = geo("cubic", bytes=500_000)
+    run = lab.run(dataclasses.replace(base, flows=(dataclasses.replace(base.flows[0], tool="iperf3"),)))
+    assert run.json("flow-0.json")["end"]["sum_sent"]["bytes"] >= 500_000
+
+
+def test_run_remembers_what_it_was(lab, lossy):
+    run = lab.run(lossy)
+    assert run.meta["kernel"] == lab.image.release
+    assert run.meta["seed"] == 1 and run.meta["scenario_digest"] == lossy.digest()
+    assert run.meta["emulator"] == machine.qemu_version()
+    assert b"tcp-segmentation-offload: off" in run.read("offloads-gateway-left.txt")
+    assert run.qdisc("gateway", "pfifo")["options"]["limit"] == 100
+
+
+def test_module_version_is_recorded(lab, geo):
+    run = lab.run(geo(bytes=100_000))
+    built, = image.build_modules(lab.image.release).glob("hybla/*.ko")
+    said = subprocess.run(["/sbin/modinfo", "-F", "srcversion", built], text=True,
+                          capture_output=True, check=True).stdout.strip()
+    assert run.meta["modules"]["tcp_hybla_full"] == said
+
+
+# -- failures: one line, the console's path, nothing left behind ---------------
+
+def emulators():
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as words:
+                    command = words.read()
+                    if machine.QEMU.encode() in command and str(paths.BUILD).encode() in command:
+                        found.append(entry)
+            except OSError:
+                pass
+    return found
+
+
+def failing(lab, tmp_path, script, **files):
+    with pytest.raises(LabError) as caught:
+        machine.run_job(lab.snapshot, {"run": script.encode(), **files}, tmp_path / "console.log")
+    said = str(caught.value)
+    assert "\n" not in said and str(tmp_path / "console.log") in said
+    assert not emulators()
+    return said
+
+
+def test_a_panic_is_told(lab, tmp_path):
+    assert "Kernel panic" in failing(lab, tmp_path, "echo c > /proc/sysrq-trigger")
+
+
+def test_a_failed_command_is_told(lab, tmp_path):
+    assert "ended with status 1" in failing(lab, tmp_path, "ip link show nosuch")
+
+
+def test_a_guest_that_ends_early_is_told(lab, tmp_path):
+    assert "cut short" in failing(lab, tmp_path, "poweroff -f; sleep 10")
+
+
+def test_a_stall_is_told(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "STALL_WALL_S", 3)
+    assert "no sign of life" in failing(lab, tmp_path, "while :; do :; done")
+
+
+def test_a_wrong_set_up_is_refused(lab, geo, tmp_path):
+    """The qdisc that was asked for is compared with the one that is there."""
+    files = job.files(geo("cubic", bytes=1000))
+    wrong = files["tc-gateway"].replace(b"rate 2000000bit", b"rate 3000000bit")
+    assert wrong != files["tc-gateway"]
+    said = failing(lab, tmp_path, files.pop("run").decode(), **{**files, "tc-gateway": wrong})
+    assert "set-up is not what was asked: gateway right lacks" in said
+
+
+def test_a_run_that_takes_too_long_is_told(lab, geo):
+    with pytest.raises(LabError, match="not done after 3 s"):
+        lab.run(geo("cubic", bytes=10_000_000, max_seconds=3))
+
+
+def test_an_unknown_congestion_control_is_refused(lab, geo):
+    with pytest.raises(LabError, match="no congestion control nosuch"):
+        lab.run(geo("nosuch", bytes=1000))
+
+
+def test_an_unknown_kernel_is_refused():
+    with pytest.raises(LabError, match="no packaged kernel 9.9 .*6.1"):
+        packages.kernel_release("9.9")
+
+
+def test_interrupt_leaves_nothing(lab, tmp_path):
+    """Ctrl-C: exit 130, no emulator, no half-written run."""
+    part = paths.BUILD / "runs"
+    bench = subprocess.Popen(
+        [sys.executable, "-m", "bench", "--fresh", "run", "bench/scenarios/geo-10mbit.toml",
+         "--seed", "4711", "--cc", "cubic"], cwd=paths.TOP, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    end = time.monotonic() + 60
+    while not emulators() and time.monotonic() < end:
+        time.sleep(0.02)
+    bench.send_signal(signal.SIGINT)
+    said, _ = bench.communicate(timeout=60)
+    assert bench.returncode == 130 and "interrupted" in said
+    assert not emulators()
+    assert not list(part.glob("*/part-*"))
+
+
+def test_host_engine_says_why_not_or_runs():
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "run", "bench/scenarios/geo-2mbit.toml", "--engine", "host",
+         "--cc", "cubic"], cwd=paths.TOP, text=True, capture_output=True)
+    if done.returncode:
+        assert len(done.stderr.strip().splitlines()) == 1 and "cannot run here: " in done.stderr
+    else:
+        assert "1000000 bytes in" in done.stdout

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What tools say of the sources: compiler, sparse, checkpatch, shellcheck, flake8, codespell."""
+
+import re
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+
+from bench.lab import image, job, packages, scenario
+from bench.lab.paths import BUILD, TOP
+
+KERNEL = "6.1"
+
+
+def tracked(*suffixes):
+    """The project's own files: those in git, and new ones it does not ignore."""
+    said = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=TOP,
+                          text=True, capture_output=True, check=True).stdout.splitlines()
+    return [TOP / name for name in said if (TOP / name).is_file()
+            and (not suffixes or (TOP / name).suffix in suffixes)]
+
+
+def scripts():
+    """Shell scripts, by their first line."""
+    return [path for path in tracked()
+            if path.suffix in ("", ".sh") and path.read_bytes().startswith(b"#!/bin/sh")]
+
+
+def quiet(command, **kwargs):
+    """Run a checker; any output is a finding."""
+    done = subprocess.run(command, cwd=TOP, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, **kwargs)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def build(release, tmp_path, *arguments):
+    for folder in image._source_folders():
+        shutil.copytree(folder, tmp_path / folder.name,
+                        ignore=lambda _, names: [n for n in names if not n.endswith((".c", ".h"))])
+    shutil.copy(TOP / "Kbuild", tmp_path)
+    return quiet(["make", "-C", str(packages.headers(release)), f"M={tmp_path}", "modules",
+                  *arguments])
+
+
+def test_modules_build_without_a_warning(tmp_path):
+    """W=1, and sparse (C=2) on every file."""
+    said = build(packages.kernel_release(KERNEL), tmp_path, "W=1", "C=2", "KCFLAGS=-Werror")
+    assert "CHECK" in said, "sparse did not run"
+    # The package for building has no vmlinux, which is about BTF and not about the code.
+    findings = [line for line in said.splitlines()
+                if re.search(r"warning|error", line, re.I) and "vmlinux" not in line]
+    assert not findings, "\n".join(findings)
+
+
+def test_modules_build_the_same_anywhere(tmp_path):
+    """Built in two folders, stripped as the lab strips them: the same bytes."""
+    release = packages.kernel_release(KERNEL)
+    made = []
+    for name in ("here", "there/deeper"):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        build(release, folder, *image.module_flags(folder))
+        made.append({path.name: image.stripped(path) for path in folder.glob("*/*.ko")})
+    assert made[0] and made[0] == made[1]
+
+
+@pytest.fixture(scope="session")
+def checkpatch():
+    """The kernel's own checkpatch, from the distribution's source package."""
+    folder = BUILD / "checkpatch"
+    script = folder / "scripts/checkpatch.pl"
+    if not script.exists():
+        tree = packages.unpack([f"linux-source-{KERNEL}"], BUILD / "linux-source", False)
+        archive, = tree.glob("usr/src/linux-source-*.tar.xz")
+        wanted = {"scripts/checkpatch.pl", "scripts/spelling.txt", "scripts/const_structs.checkpatch"}
+        with tarfile.open(archive, "r|xz") as tar:
+            for member in tar:
+                name = member.name.split("/", 1)[-1]
+                if name in wanted:
+                    target = folder / name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(tar.extractfile(member).read())
+                    wanted.remove(name)
+                if not wanted:
+                    break
+        shutil.rmtree(tree)
+    return script
+
+
+@pytest.mark.parametrize("path", [path for path in tracked(".c", ".h")
+                                  if path.parent.name != "guest" and "selftests" not in path.parts],
+                         ids=lambda path: str(path.relative_to(TOP)))
+def test_checkpatch_is_silent(checkpatch, path):
+    # What a TRACE_EVENT looks like is the trace macros' doing; the kernel's own headers have both.
+    ignore = ["PARENTHESIS_ALIGNMENT", "OPEN_ENDED_LINE"] if path.name.endswith("_trace.h") else []
+    quiet(["perl", str(checkpatch), "--no-tree", "--strict", "--terse", "--no-summary", "--quiet",
+           *(["--ignore", ",".join(ignore)] if ignore else []), "--file", str(path)])
+
+
+def test_no_version_test_outside_compat():
+    for path in tracked(".c", ".h"):
+        if path.name != "compat.h":
+            assert not re.search(r"#\s*(if|elif).*(KERNEL_VERSION|VERSION_CODE|SATCC_KERNEL)",
+                                 path.read_text()), path
+
+
+def test_shell_scripts():
+    assert scripts()
+    quiet(["shellcheck", "--external-sources", *map(str, scripts())])
+
+
+def test_generated_shell_script(tmp_path):
+    """What a scenario becomes is a script like another.  Not asked: words split on purpose."""
+    for path in sorted((TOP / "bench/scenarios").glob("*.toml")):
+        script = tmp_path / f"{path.stem}.sh"
+        script.write_bytes(job.files(scenario.load(path))["run"])
+        quiet(["shellcheck", "--exclude=SC2086,SC2010,SC2119,SC2120,SC2034,SC2043", str(script)])
+
+
+def test_python():
+    quiet(["flake8", "--max-line-length=105", *map(str, tracked(".py"))])
+
+
+def test_spelling():
+    quiet(["codespell", "--ignore-words-list=acknowledgement,ists", *map(str, tracked(
+        ".py", ".c", ".h", ".md", ".toml", ".sh", ".j2"))])
+
+
+def test_nothing_of_a_machine_is_named():
+    """No path of a machine, no package mirror's host."""
+    for path in tracked():
+        text = path.read_text(errors="replace")
+        if path.name not in ("COPYING", "test_style.py"):
+            assert not re.search(r"/home/\w|/root/|/work/|deb\.debian\.org|pypi\.org", text), path

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0
+# For people.  kbuild reads Kbuild.
+
+KERNELRELEASE ?= $(shell uname -r)
+KDIR ?= /lib/modules/$(KERNELRELEASE)/build
+# Debian's own: the packages that tools/setup installs are for this one.
+PYTHON ?= /usr/bin/python3
+KERNEL ?= 6.1
+
+.PHONY: help
+help:
+	@echo 'make bench     our policies beside the kernel'"'"'s over a GEO link; table and report'
+	@echo 'make check     every test; about 10 minutes'
+	@echo 'make unit      the tests that need no lab; about a minute'
+	@echo 'make modules   build the modules for KDIR ($(KDIR))'
+	@echo 'make run SCENARIO=file.toml [CC=name] [SEED=n]   play one scenario'
+	@echo 'make clean     remove what kbuild made in the tree'
+	@echo 'make distclean remove everything made: build/, results/'
+	@echo 'KERNEL=6.1 chooses the kernel of the lab, KDIR= or KERNELRELEASE= the one to build for.'
+
+.PHONY: modules clean
+modules clean:
+	@test -e $(KDIR)/Makefile || { \
+		echo "no kernel headers in $(KDIR): install linux-headers-$(KERNELRELEASE) or set KDIR" >&2; exit 1; }
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $@
+
+.PHONY: bench
+bench:
+	@./tools/setup bench
+	@$(PYTHON) -m bench --kernel $(KERNEL)
+
+.PHONY: run
+run:
+	@./tools/setup bench
+	@$(PYTHON) -m bench --kernel $(KERNEL) run $(SCENARIO) $(if $(CC),--cc $(CC)) $(if $(SEED),--seed $(SEED))
+
+.PHONY: check unit
+check:
+	@./tools/setup check
+	@$(PYTHON) -m pytest -p no:cacheprovider -q
+
+unit:
+	@./tools/setup check
+	@$(PYTHON) -m pytest -p no:cacheprovider -q -m 'not lab'
+
+.PHONY: distclean
+distclean:
+	rm -rf build results

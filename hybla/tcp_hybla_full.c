@@ -284,14 +284,27 @@ static bool hybla_extend_train(struct sock *sk, u32 ack)
 
 /* Too short a train, with nothing sent after it, says nothing about the path: a
  * request, say, or ten segments acknowledged at once. What is sent next leaves an
- * empty pipe, back to back, and is a train as good as the first.
+ * empty pipe, back to back, and is a train as good as the first; unless the socket
+ * is paced for another reason, which it is from its eleventh segment on.
  */
 static bool hybla_await_next_train(const struct sock *sk, u32 ack)
 {
 	const struct hybla *ca = inet_csk_ca(sk);
 
-	return ca->hoe_phase == HYBLA_HOE_COLLECT && ack == tcp_sk(sk)->snd_nxt &&
-	       ca->hoe.points < satcc_param(hoe_min_acks);
+	return ca->hoe_phase == HYBLA_HOE_COLLECT && !satcc_pacing_enabled(sk) &&
+	       ack == tcp_sk(sk)->snd_nxt && ca->hoe.points < satcc_param(hoe_min_acks);
+}
+
+/* Is what is in flight a train, sent as fast as the host can, and not an
+ * application's own rhythm? It fills the window, in segments of at least half
+ * the full size: small ones cross the bottleneck faster than the path's rate.
+ */
+static bool hybla_train_sent(struct sock *sk, u32 ack)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return tcp_is_cwnd_limited(sk) &&
+	       2 * (u64)(tp->snd_nxt - ack) >= (u64)tp->packets_out * tp->mss_cache;
 }
 
 /* Follow the start-up train, on every ACK until it has been decided on. The state
@@ -302,6 +315,8 @@ static void hybla_update_hoe(struct sock *sk, u32 ack)
 	struct hybla *ca = inet_csk_ca(sk);
 	bool more;
 
+	if (ca->hoe_phase == HYBLA_HOE_WAIT && !hybla_train_sent(sk, ack))
+		return;
 	if (ca->hoe_phase == HYBLA_HOE_WAIT)
 		more = hybla_start_train(sk, ack);
 	else if (ca->hoe_phase == HYBLA_HOE_COLLECT)
@@ -436,7 +451,10 @@ static void hybla_set_state(struct sock *sk, u8 new_state)
 	if (new_state == TCP_CA_Open)
 		return;
 
-	if (hybla_hoe_pending(inet_csk_ca(sk)))
+	/* A SYN lost before any data (a socket given this policy while connecting)
+	 * says nothing about a train to come.
+	 */
+	if (hybla_hoe_pending(inet_csk_ca(sk)) && tcp_sk(sk)->bytes_sent)
 		hybla_end_hoe(sk, new_state);
 	if (new_state != TCP_CA_Disorder)
 		hybla_drop_credit(sk, HYBLA_EV_STATE, new_state);
@@ -504,23 +522,19 @@ static struct tcp_congestion_ops tcp_hybla_full __read_mostly = {
 /* The same under the name of the kernel's own module; as_hybla. */
 static struct tcp_congestion_ops tcp_hybla_alias __read_mostly;
 
-/* The name is taken when the kernel's module is loaded: say so, do without. */
-static int __init hybla_register_alias(void)
+/* The name is taken when the kernel's module is loaded: say so, do without. A
+ * failure here is none of the module's, for sockets may already use hybla_full.
+ */
+static void __init hybla_register_alias(void)
 {
 	int err;
 
-	/* Padded: names are compared by a hash of the whole array. */
-	tcp_hybla_alias = tcp_hybla_full;
-	strscpy_pad(tcp_hybla_alias.name, "hybla", sizeof(tcp_hybla_alias.name));
-
 	err = tcp_register_congestion_control(&tcp_hybla_alias);
-	if (err == -EEXIST) {
-		pr_notice("hybla_full: the name hybla is taken, only hybla_full is registered\n");
+	if (err) {
+		pr_notice("hybla_full: the name hybla is not to be had (%d), only hybla_full is registered\n",
+			  err);
 		as_hybla = false;
-		return 0;
 	}
-
-	return err;
 }
 
 static int __init hybla_register(void)
@@ -530,22 +544,17 @@ static int __init hybla_register(void)
 	BUILD_BUG_ON(sizeof(struct hybla) > ICSK_CA_PRIV_SIZE);
 
 	satcc_set_min_tso_segs(&tcp_hybla_full, hybla_min_tso_segs);
-	if (as_hybla) {
-		err = hybla_register_alias();
-		if (err)
-			return err;
-	}
+	/* Padded: names are compared by a hash of the whole array. */
+	tcp_hybla_alias = tcp_hybla_full;
+	strscpy_pad(tcp_hybla_alias.name, "hybla", sizeof(tcp_hybla_alias.name));
 
 	err = tcp_register_congestion_control(&tcp_hybla_full);
 	if (err)
-		goto err_alias;
+		return err;
+	if (as_hybla)
+		hybla_register_alias();
 
 	return 0;
-
-err_alias:
-	if (as_hybla)
-		tcp_unregister_congestion_control(&tcp_hybla_alias);
-	return err;
 }
 
 static void __exit hybla_unregister(void)

@@ -5,6 +5,8 @@ import argparse
 import dataclasses
 import datetime
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -98,10 +100,13 @@ def main() -> int:
     one.add_argument("--engine", choices=("lab", "host"), default="lab",
                      help="lab: a kernel in virtual time; host: this machine, in real time")
     arguments = parser.parse_args()
+    if not re.fullmatch(r"[\w.-]*\w[\w.-]*", arguments.name):
+        parser.error(f"--name {arguments.name}: letters, digits, dots and dashes only")
     console = Console(highlight=False)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)       # clean up as for Ctrl-C
     try:
         run_one(arguments, console) if arguments.command else run_comparison(arguments, console)
-    except LabError as error:
+    except (LabError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from .lab import measure, scenario
+from .lab import machine, measure, scenario
 from .lab.errors import LabError
 from .lab.run import Lab, Run
 from .lab.scenario import Flow, Scenario
@@ -134,23 +134,32 @@ def run_all(lab: Lab, items, console: Console, use_cache: bool = True) -> list[R
                            left=f"about {left:.0f} s left")
 
         def worker() -> None:
-            while not stop.is_set():
-                try:
-                    number = work.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    one(number)
-                except BaseException as error:      # handed to the thread that started us
-                    failures.append(error)
-                    stop.set()
+            try:
+                while not stop.is_set():
+                    one(work.get_nowait())
+            except queue.Empty:
+                pass
+            except BaseException as error:      # handed to the thread that started us
+                failures.append(error)
+                stop.set()
+            finally:
+                ended.put(None)
 
-        threads = [threading.Thread(target=worker, daemon=True) for _ in range(cores)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            while thread.is_alive():        # a plain join would not let Ctrl-C through
-                thread.join(0.2)
+        # Not Thread.join(): in Python 3.11 one that Ctrl-C breaks off takes the thread for ended.
+        ended = queue.SimpleQueue()
+        for _ in range(cores):
+            threading.Thread(target=worker, daemon=True).start()
+        left = cores
+        try:
+            while left:
+                ended.get()
+                left -= 1
+        except KeyboardInterrupt:
+            stop.set()
+            machine.interrupted.set()           # and the threads clean up behind themselves
+            for _ in range(left):
+                ended.get(timeout=10)
+            raise
     if failures:
         raise failures[0]
     return results

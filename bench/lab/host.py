@@ -6,11 +6,13 @@ Real time has no seed: two runs differ.  No trace is taken, since the kernel's t
 belongs to the whole machine.
 """
 
+import contextlib
 import dataclasses
 import os
 import platform
 import secrets
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -94,6 +96,6 @@ def _clean_up(prefix: str, player: subprocess.Popen) -> None:
         for pid in pids.split():
             _try("kill", "-KILL", pid)
         _try("ip", "netns", "del", name)
-    if player.poll() is None:
-        os.killpg(player.pid, 9)
+    with contextlib.suppress(ProcessLookupError):       # the script's own background jobs
+        os.killpg(player.pid, signal.SIGKILL)
     player.wait()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import packages
 from .errors import LabError
-from .paths import BUILD, GUEST, TOP
+from .paths import BUILD, GUEST, TOP, locked
 
 # What the guest loads before the snapshot: kernel modules the experiments use.  The
 # congestion controls are the ones we are compared with.
@@ -87,15 +87,16 @@ def build_modules(release: str) -> Path:
     sources.append(TOP / "Kbuild")
     kdir = packages.headers(release)
     out = BUILD / "modules" / release / digest(sources)[:16]
-    if (out / "done").exists():
-        return out
-    shutil.rmtree(out, ignore_errors=True)
-    for path in sources:
-        copy = out / path.relative_to(TOP)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, copy)
-    _run("module build", ["make", "-C", kdir, f"M={out}", "modules", *module_flags(out)])
-    (out / "done").touch()
+    with locked("modules"):
+        if (out / "done").exists():
+            return out
+        shutil.rmtree(out, ignore_errors=True)
+        for path in sources:
+            copy = out / path.relative_to(TOP)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+        _run("module build", ["make", "-C", kdir, f"M={out}", "modules", *module_flags(out)])
+        (out / "done").touch()
     return out
 
 
@@ -103,7 +104,9 @@ def build_helper(name: str) -> Path:
     """One of guest/*.c as a static program."""
     source = GUEST / f"{name}.c"
     program = BUILD / "guest-helpers" / f"{name}-{digest([source])[:16]}"
-    if not program.exists():
+    with locked("helpers"):
+        if program.exists():
+            return program
         program.parent.mkdir(parents=True, exist_ok=True)
         scratch = program.with_suffix(".part")
         _run(f"helper {name}", ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static",
@@ -236,15 +239,18 @@ def write_cpio(stage: Path, target: Path) -> None:
 @functools.cache
 def build(series: str = "6.1") -> Image:
     """Everything a guest needs, built as far as it is not there yet."""
-    release = packages.kernel_release(series)
-    vmlinuz = packages.kernel(release) / "boot" / f"vmlinuz-{release}"
-    stage = BUILD / "lab" / f"stage-{release}"
-    shutil.rmtree(stage, ignore_errors=True)
-    _stage(release, stage)
-    initramfs = BUILD / "lab" / f"initramfs-{release}.part"
-    write_cpio(stage, initramfs)
-    identity = digest([vmlinuz, initramfs])
-    final = BUILD / "lab" / f"initramfs-{release}-{identity[:16]}.cpio"
-    initramfs.rename(final)
-    shutil.rmtree(stage)
+    if " " in str(BUILD):
+        raise LabError(f"kbuild cannot work below a path with a space in it: {BUILD}")
+    folder = BUILD / "lab"
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked("image"):
+        release = packages.kernel_release(series)
+        vmlinuz = packages.kernel(release) / "boot" / f"vmlinuz-{release}"
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            stage, initramfs = Path(scratch) / "stage", Path(scratch) / "initramfs"
+            _stage(release, stage)
+            write_cpio(stage, initramfs)
+            identity = digest([vmlinuz, initramfs])
+            final = folder / f"initramfs-{release}-{identity[:16]}.cpio"
+            initramfs.rename(final)
     return Image(release, vmlinuz, final, identity)

@@ -133,6 +133,7 @@ def _send_command(scenario: Scenario, number: int, flow: Flow) -> str:
     port = FIRST_PORT + number
     target = receiver_address(scenario)
     amount = f"bytes {flow.bytes}" if flow.bytes else f"seconds {flow.seconds}"
+    amount += f" {flow.pause_ms}" if flow.pause_ms else ""
     if flow.tool == "iperf3":
         amount = f"-n {flow.bytes}" if flow.bytes else f"-t {flow.seconds}"
         return (f"as_ns sender iperf3 -c {target} -p {port} -C {flow.cc} {amount} -J "
@@ -201,6 +202,10 @@ expect() {  # what, text, wanted...: refuse to go on when the text has none of t
     done
     refuse "$what lacks $1"
 }
+parameter() {  # module, name, value: is it in effect?
+    read -r got < "/sys/module/$1/parameters/$2"
+    case "$got" in "$3") ;; Y) [ "$3" = 1 ];; N) [ "$3" = 0 ];; *) refuse "$1 $2 is $got";; esac
+}
 described() {  # file, fragment, fragment: $found is its line with both
     while read -r found; do
         case "$found" in *"$2"*"$3"*|*"$3"*"$2"*) return;; esac
@@ -247,9 +252,10 @@ def _trace_off(scenario: Scenario) -> list[str]:
     if not scenario.trace:
         return []
     # dd reads page by page; at the buffer's end it would wait for more, so a signal ends it.
-    return ["echo 0 > $T/tracing_on", "cat $T/per_cpu/cpu0/stats > $OUT/trace.stats",
-            "timeout 1 dd bs=4096 if=$T/per_cpu/cpu0/trace_pipe_raw of=$OUT/trace.raw "
+    return ["echo 0 > $T/tracing_on",
+            "timeout 5 dd bs=4096 if=$T/per_cpu/cpu0/trace_pipe_raw of=$OUT/trace.raw "
             "2>/dev/null || :",
+            "cat $T/per_cpu/cpu0/stats > $OUT/trace.stats",
             "echo 0 > $T/events/enable"]
 
 
@@ -280,7 +286,9 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
     lines += [f"seed {scenario.seed}"] if seeded else []
     for module, parameters in scenario.modules.items():
         pairs = " ".join(f"{key}={value}" for key, value in parameters.items())
-        lines.append(f"modprobe {module} {pairs}")
+        # One loaded already would keep what it has, without a word.
+        lines += [f"modprobe -r {module}", f"modprobe {module} {pairs}"]
+        lines += [f"parameter {module} {key} {value}" for key, value in parameters.items()]
     for cc in sorted({cc for flow in scenario.flows for cc in flow.names}):
         lines += [f"grep -qw {cc} /proc/sys/net/ipv4/tcp_available_congestion_control || "
                   f"modprobe tcp_{cc} || refuse 'no congestion control {cc}'"]

@@ -18,6 +18,7 @@ a 2 Mbit/s flow: 3.5 s of wall time on one processor, 7.0 s on two).
 
 import contextlib
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -28,6 +29,7 @@ import socket
 import subprocess
 import tarfile
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -40,14 +42,15 @@ from .paths import BUILD
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512
 BOOT_WALL_S = 240           # a boot takes 5 s on an idle machine
+KEPT_STATES = 8
 STALL_WALL_S = 120          # no console line for so long: the guest is stuck
 
 # norandmaps: TCG keeps its translations when programs load where they did before.
 # tsc: the emulator does not promise a steady TSC, but with icount it counts virtual time.
 # mitigations, audit: code of no effect on TCP that each packet would pay for.
 KERNEL_ARGUMENTS = """
-console=ttyS0 quiet loglevel=4 panic=-1 oops=panic nokaslr norandmaps mitigations=off audit=0
-apparmor=0 selinux=0 tsc=reliable clocksource=tsc nowatchdog random.trust_cpu=off
+console=ttyS0 quiet loglevel=4 panic=-1 oops=panic panic_on_warn=1 nokaslr norandmaps
+mitigations=off audit=0 apparmor=0 selinux=0 tsc=reliable clocksource=tsc nowatchdog random.trust_cpu=off
 random.trust_bootloader=off rdinit=/init
 """.split()
 
@@ -55,11 +58,8 @@ random.trust_bootloader=off rdinit=/init
 @cache
 def qemu_version() -> str:
     """The emulator's version: it is part of a run's identity."""
-    try:
-        said = subprocess.run([QEMU, "--version"], text=True, capture_output=True, check=True)
-    except FileNotFoundError:
-        raise LabError(f"{QEMU} is not installed (Debian: qemu-system-x86)") from None
-    return re.search(r"version (\S+.*)", said.stdout)[1]
+    said = _tool(QEMU, "--version")
+    return re.search(r"version (\S+.*)", said)[1]
 
 
 def settings() -> list[str]:
@@ -76,7 +76,18 @@ def settings() -> list[str]:
     ]
 
 
-def _command(image: Image, console: Path, scratch: Path, extra: list) -> list[str]:
+def _tool(*command: str) -> str:
+    """Run one of the emulator's programs; its output."""
+    try:
+        return subprocess.run(command, text=True, capture_output=True, check=True).stdout
+    except FileNotFoundError:
+        raise LabError(f"{command[0]} is not installed (Debian: qemu-system-x86 and qemu-utils)"
+                       ) from None
+    except subprocess.CalledProcessError as error:
+        raise LabError(f"{command[0]} failed: {error.stderr.strip()}") from None
+
+
+def _command(image: Image, console: Path, scratch: Path, monitor: int, extra: list) -> list[str]:
     return [
         QEMU, *settings(), "-kernel", str(image.vmlinuz), "-initrd", str(image.initramfs),
         "-serial", f"file:{console}",
@@ -84,27 +95,24 @@ def _command(image: Image, console: Path, scratch: Path, extra: list) -> list[st
         "-device", "virtserialport,chardev=results,name=satcc.results",
         # The disk is none the guest uses: the emulator keeps machine states in it.
         "-drive", f"file={scratch}/state.qcow2,if=none,id=state",
-        "-qmp", f"unix:{scratch}/qmp,server=on,wait=off", *extra,
+        "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control",
+        *extra,
     ]
+
+
+# Set to have every wait() of this process give up: threads do not see Ctrl-C.
+interrupted = threading.Event()
 
 
 class Monitor:
     """The machine's QMP socket: one command at a time, events passed over."""
 
-    def __init__(self, path: Path, process: subprocess.Popen):
-        self._socket = socket.socket(socket.AF_UNIX)
-        end = time.monotonic() + 30
-        while True:
-            try:
-                self._socket.connect(str(path))
-                break
-            except (FileNotFoundError, ConnectionRefusedError):
-                if process.poll() is not None or time.monotonic() > end:
-                    raise LabError("the emulator did not start") from None
-                time.sleep(0.005)
+    def __init__(self, connected: socket.socket):
+        self._socket = connected
         self._socket.settimeout(60)
         self._file = self._socket.makefile("r")
-        self._file.readline()
+        if not self._file.readline():
+            raise LabError("the emulator did not start")
         self("qmp_capabilities")
 
     def __call__(self, command: str, **arguments):
@@ -128,46 +136,46 @@ class Machine(contextlib.AbstractContextManager):
     """One QEMU process with its files in a scratch folder; gone, both, when the block is left."""
 
     def __init__(self, image: Image, console: Path, state: Path | None = None, extra: list = ()):
-        self.scratch = Path(tempfile.mkdtemp(prefix="satcc-"))
-        self.state = self.scratch / "state.qcow2"
-        self._cpu = contextlib.ExitStack()
-        self.console = console
-        self.results = self.scratch / "results.tar"
-        console.parent.mkdir(parents=True, exist_ok=True)
-        console.write_bytes(b"")
-        self._errors = self.scratch / "errors"
-        if state:
-            shutil.copyfile(state, self.state)
-        else:
-            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", self.state, "1M"], check=True)
-        command = _command(image, console, self.scratch, list(extra))
-        cpu = self._cpu.enter_context(_own_cpu())
-        try:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=self._errors.open("w"), start_new_session=True,
-                preexec_fn=lambda: _prepare_child(cpu))
-        except FileNotFoundError:
-            shutil.rmtree(self.scratch)
-            self._cpu.close()
-            raise LabError(f"{QEMU} is not installed (Debian: qemu-system-x86)") from None
-        try:
-            self.monitor = Monitor(self.scratch / "qmp", self.process)
-        except BaseException:
-            said = self.emulator_said()
-            self.__exit__()
-            if said:
-                raise LabError(f"the emulator did not start: {said}") from None
-            raise
+        with contextlib.ExitStack() as stack:
+            (BUILD / "lab").mkdir(parents=True, exist_ok=True)
+            self.scratch = Path(tempfile.mkdtemp(prefix="machine-", dir=BUILD / "lab"))
+            stack.callback(shutil.rmtree, self.scratch, ignore_errors=True)
+            self.state = self.scratch / "state.qcow2"
+            self.results = self.scratch / "results.tar"
+            self._errors = self.scratch / "errors"
+            self.console = console
+            console.parent.mkdir(parents=True, exist_ok=True)
+            console.write_bytes(b"")
+            if state:
+                shutil.copyfile(state, self.state)
+            else:
+                _tool("qemu-img", "create", "-q", "-f", "qcow2", str(self.state), "1M")
+            cpu = stack.enter_context(_own_cpu())
+            ours, theirs = socket.socketpair()
+            with theirs:
+                command = _command(image, console, self.scratch, theirs.fileno(), list(extra))
+                try:
+                    self.process = subprocess.Popen(
+                        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                        stderr=self._errors.open("w"), start_new_session=True,
+                        pass_fds=[theirs.fileno()], preexec_fn=lambda: _prepare_child(cpu))
+                except FileNotFoundError:
+                    raise LabError(f"{QEMU} is not installed (Debian: qemu-system-x86)") from None
+            stack.callback(self._end_process)
+            try:
+                self.monitor = Monitor(ours)
+            except (LabError, OSError):
+                raise LabError(f"the emulator did not start: {self.emulator_said()}") from None
+            stack.callback(self.monitor.close)
+            self._stack = stack.pop_all()
 
     def __exit__(self, *_):
+        self._stack.close()
+
+    def _end_process(self):
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        if hasattr(self, "monitor"):
-            self.monitor.close()
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self._cpu.close()
 
     def emulator_said(self) -> str:
         lines = [line for line in self._errors.read_text().splitlines()
@@ -189,6 +197,8 @@ class Machine(contextlib.AbstractContextManager):
         """Poll until done() is true; a LabError when the guest fails, ends or stands still."""
         seen, since = -1, time.monotonic()
         while not done():
+            if interrupted.is_set():
+                raise LabError("interrupted")
             size = self.console.stat().st_size
             if size != seen:
                 seen, since = size, time.monotonic()
@@ -240,7 +250,8 @@ class Snapshot:
 
 def snapshot(image: Image) -> Snapshot:
     """Boot an image and save it; later calls find what the first one made."""
-    key = f"{image.release}-{image.identity[:16]}-qemu-{qemu_version().split()[0]}"
+    made_of = "\n".join([image.identity, qemu_version(), *settings()])
+    key = f"{image.release}-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
     folder = BUILD / "lab" / key
     state, about = folder / "state.qcow2", folder / "about.json"
     folder.mkdir(parents=True, exist_ok=True)
@@ -249,8 +260,24 @@ def snapshot(image: Image) -> Snapshot:
         if not about.exists():
             began = time.monotonic()
             _boot(image, folder / "console.log", state)
-            about.write_text(json.dumps({"boot_wall_s": time.monotonic() - began}))
+            partial = about.with_suffix(".part")
+            partial.write_text(json.dumps({"boot_wall_s": time.monotonic() - began}))
+            partial.rename(about)
+            _forget_old(folder.parent)
+    os.utime(folder)
     return Snapshot(image, state, json.loads(about.read_text())["boot_wall_s"])
+
+
+def _forget_old(folder: Path) -> None:
+    """Each build of a module makes an image and a state, 200 MB: keep those used last."""
+    def last_used_first(paths):
+        return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
+
+    states = [path.parent for path in folder.glob("*/about.json")]
+    for state in last_used_first(states)[KEPT_STATES:]:
+        shutil.rmtree(state)
+    for initramfs in last_used_first(folder.glob("initramfs-*.cpio"))[KEPT_STATES:]:
+        initramfs.unlink()
 
 
 def _boot(image: Image, console: Path, state: Path) -> None:
@@ -302,9 +329,12 @@ def _unpack(path: Path) -> dict[str, bytes]:
     # Two zero blocks end an archive: without them it was cut short.
     if len(blob) < 1024 or blob[-1024:].strip(b"\0"):
         raise LabError("the guest's results are cut short")
-    with tarfile.open(fileobj=io.BytesIO(blob)) as tar:
-        return {member.name.removeprefix("./"): tar.extractfile(member).read()
-                for member in tar if member.isfile()}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(blob)) as tar:
+            return {member.name.removeprefix("./"): tar.extractfile(member).read()
+                    for member in tar if member.isfile()}
+    except tarfile.TarError as error:
+        raise LabError(f"the guest's results cannot be read: {error}") from None
 
 
 def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=None) -> Outcome:

@@ -20,8 +20,14 @@ class FlowView:
     def __init__(self, run: Run, number: int = 0):
         port = FIRST_PORT + number
         packets = run.sender
-        sent = packets.where(packets.dport == port)
-        back = packets.where(packets.sport == port)
+        # iperf3 has a connection for its own talk beside the one with the payload.
+        to_port = packets.dport == port
+        if not to_port.any():
+            raise LabError(f"flow {number} sent nothing")
+        ports, index = np.unique(packets.sport[to_port], return_inverse=True)
+        local = ports[np.bincount(index, packets.length[to_port]).argmax()]
+        sent = packets.where(to_port & (packets.sport == local))
+        back = packets.where((packets.sport == port) & (packets.dport == local))
         syns = np.flatnonzero(sent.flags & pcap.SYN)
         if not len(syns):
             raise LabError(f"flow {number} has no SYN in the capture")

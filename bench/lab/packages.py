@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from .errors import LabError
-from .paths import BUILD
+from .paths import BUILD, locked
 
 APT = BUILD / "apt"
 
@@ -51,6 +51,16 @@ def update() -> None:
         _apt("apt-get", "update", "-qq")
 
 
+def _fetch(*argv: str, cwd: Path | None = None) -> None:
+    """apt-get; once more with new lists, for the archive drops versions the old ones name."""
+    update()
+    try:
+        _apt("apt-get", *argv, cwd=cwd)
+    except LabError:
+        _apt("apt-get", "update", "-qq")
+        _apt("apt-get", *argv, cwd=cwd)
+
+
 def kernel_release(series: str) -> str:
     """The newest packaged kernel of a series: "6.1" -> "6.1.0-56-amd64"."""
     update()
@@ -68,18 +78,22 @@ def kernel_release(series: str) -> str:
 
 def unpack(names: list[str], into: Path, with_depends: bool) -> Path:
     """Fetch packages and unpack them into a folder, whole or not at all.  Returns the folder."""
-    if into.exists():
-        return into
-    update()
+    with locked("packages"):
+        if not into.exists():
+            _unpack(names, into, with_depends)
+    return into
+
+
+def _unpack(names: list[str], into: Path, with_depends: bool) -> None:
     scratch = into.with_name(into.name + ".part")
     subprocess.run(["rm", "-rf", str(scratch)], check=True)
     debs = scratch / "debs"
     debs.mkdir(parents=True)
     if with_depends:
-        _apt("apt-get", "-o", f"Dir::Cache::archives={debs}", "-y", "-qq", "--download-only",
-             "install", *names)
+        _fetch("-o", f"Dir::Cache::archives={debs}", "-y", "-qq", "--download-only",
+               "install", *names)
     else:
-        _apt("apt-get", "-qq", "download", *names, cwd=debs)
+        _fetch("-qq", "download", *names, cwd=debs)
     for deb in sorted(debs.glob("*.deb")):
         done = subprocess.run(["dpkg-deb", "-x", str(deb), str(scratch)],
                               text=True, capture_output=True)
@@ -87,7 +101,6 @@ def unpack(names: list[str], into: Path, with_depends: bool) -> Path:
             raise LabError(f"cannot unpack {deb.name}: {done.stderr.strip().splitlines()[-1]}")
     subprocess.run(["rm", "-rf", str(debs)], check=True)
     scratch.rename(into)
-    return into
 
 
 def kernel(release: str) -> Path:

@@ -18,7 +18,7 @@ from .paths import BUILD
 from .scenario import Scenario
 
 TRAFFIC = ("sender.pcap", "bottleneck.pcap", "trace.raw")
-FORMAT = 1              # of the stored files; a change makes old runs unknown
+FORMAT = 2              # of the stored files; a change makes old runs unknown
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,8 @@ def check(scenario: Scenario, files: dict[str, bytes]) -> None:
     """A run counts when everything asked for is there and nothing was lost on the way."""
     if scenario.trace:
         stats = dict(line.split(": ", 1) for line in files["trace.stats"].decode().splitlines())
-        for name in ("overrun", "commit overrun", "dropped events"):
+        # entries: what is still in the buffer after it was read.
+        for name in ("overrun", "commit overrun", "dropped events", "entries"):
             if int(stats[name]):
                 raise LabError(f"the trace has lost events ({name}: {stats[name]})")
     if scenario.capture:
@@ -157,8 +158,15 @@ def _keep(folder: Path, files: dict[str, bytes], meta: dict) -> None:
             for name, content in files.items():
                 (scratch / name).write_bytes(content)
             (scratch / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
-            shutil.rmtree(folder, ignore_errors=True)
-            scratch.rename(folder)
-        except OSError as error:
+            if folder.exists():         # a reader of the old one may be at it: move it whole
+                old = Path(tempfile.mkdtemp(dir=folder.parent, prefix="part-"))
+                folder.rename(old)
+                scratch.rename(folder)
+                shutil.rmtree(old)
+            else:
+                scratch.rename(folder)
+        except BaseException as error:
             shutil.rmtree(scratch, ignore_errors=True)
-            raise LabError(f"the run could not be stored: {error}") from None
+            if isinstance(error, OSError):
+                raise LabError(f"the run could not be stored: {error}") from None
+            raise

@@ -84,12 +84,15 @@ class Flow:
     start_s: float = 0
     tool: str = "flow"              # flow: the lab's lean sender; iperf3
     changes: tuple = ()
+    pause_ms: int = 0               # bytes go out in two halves, so long apart
 
     def check(self, where: str) -> None:
         if bool(self.bytes) == bool(self.seconds):
             raise LabError(f"{where}: either bytes or seconds")
         if self.tool not in ("flow", "iperf3"):
             raise LabError(f"{where}: tool {self.tool!r} is neither flow nor iperf3")
+        if self.pause_ms and (self.seconds or self.tool != "flow"):
+            raise LabError(f"{where}: pause_ms is for bytes and the tool flow")
         if self.changes and self.tool != "flow":
             raise LabError(f"{where}: only the tool flow can change a live socket")
         for cc in self.names:
@@ -223,10 +226,15 @@ class Scenario:
 
 def _build(kind, data: dict, where: str):
     """A dataclass from a TOML table; a key it does not know is an error, not a default."""
-    known = {f.name for f in dataclasses.fields(kind)}
-    for key in data:
+    known = {f.name: f.type for f in dataclasses.fields(kind)}
+    for key, value in data.items():
         if key not in known:
             raise LabError(f"{where}: unknown key {key!r} (known: {', '.join(sorted(known))})")
+        wanted = known[key]
+        if wanted in (int, float, str, bool):
+            fits = isinstance(value, (int, float) if wanted is float else wanted)
+            if not fits or isinstance(value, bool) != (wanted is bool):
+                raise LabError(f"{where}: {key} = {value!r} is not of type {wanted.__name__}")
     try:
         return kind(**data)
     except TypeError as error:

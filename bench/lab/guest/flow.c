@@ -7,7 +7,8 @@
  * in place of copying them.
  *
  *   flow recv PORT                    accept for ever, discard what comes
- *   flow send HOST PORT CC bytes N    send N bytes, wait until the peer has them
+ *   flow send HOST PORT CC bytes N [MS]   send N bytes, wait until the peer has them;
+ *                                     with MS, in two halves that many ms apart
  *   flow send HOST PORT CC seconds S  send for S seconds, then reset
  *
  * With CC "-" the socket keeps what its route or the sysctl gives it; "a,b:2000"
@@ -16,6 +17,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/inet_diag.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -145,13 +147,21 @@ static void report(int fd)
 {
 	char cc[16] = "";
 	struct tcp_info i = { 0 };
-	socklen_t len = sizeof(cc) - 1;
+	union tcp_cc_info info = { 0 };
+	socklen_t len = sizeof(cc) - 1, info_len = sizeof(info);
 
 	getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, &len);
 	len = sizeof(i);
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len))
 		die("TCP_INFO");
-	printf("{\"cc\":\"%s\",\"options\":%u,\"snd_mss\":%u,\"rtt\":%u,\"min_rtt\":%u,"
+	getsockopt(fd, IPPROTO_TCP, TCP_CC_INFO, &info, &info_len);
+	if (info_len == sizeof(info.vegas))
+		printf("{\"vegas\":{\"enabled\":%u,\"rttcnt\":%u,\"rtt\":%u,\"minrtt\":%u},",
+		       info.vegas.tcpv_enabled, info.vegas.tcpv_rttcnt, info.vegas.tcpv_rtt,
+		       info.vegas.tcpv_minrtt);
+	else
+		printf("{");
+	printf("\"cc\":\"%s\",\"options\":%u,\"snd_mss\":%u,\"rtt\":%u,\"min_rtt\":%u,"
 	       "\"snd_cwnd\":%u,\"snd_ssthresh\":%u,\"total_retrans\":%u,\"bytes_acked\":%llu,"
 	       "\"bytes_sent\":%llu,\"bytes_retrans\":%llu,\"segs_out\":%u,\"data_segs_out\":%u,"
 	       "\"delivered\":%u,\"delivered_ce\":%u,\"reord_seen\":%u,\"dsack_dups\":%u,"
@@ -192,7 +202,7 @@ static void drain(int fd)
 		nanosleep(&gap, NULL);
 }
 
-static int send_flow(char **argv)
+static int send_flow(int argc, char **argv)
 {
 	struct sigaction act = { .sa_handler = on_signal };	/* no SA_RESTART: break the call */
 	struct linger reset = { .l_onoff = 1, .l_linger = 0 };
@@ -209,6 +219,15 @@ static int send_flow(char **argv)
 	fd = connect_to(argv[2], argv[3], argv[4]);
 	child = change_later(fd, changes);
 	if (!strcmp(argv[5], "bytes")) {
+		if (argc == 8) {
+			struct timespec pause = { atoi(argv[7]) / 1000,
+						  atoi(argv[7]) % 1000 * 1000000L };
+
+			push(fd, amount / 2);
+			drain(fd);
+			nanosleep(&pause, NULL);
+			amount -= amount / 2;
+		}
 		push(fd, amount);
 		drain(fd);
 		reset.l_onoff = 0;
@@ -233,8 +252,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "recv"))
 		return receive(argv[2]);
-	if (argc == 7 && !strcmp(argv[1], "send"))
-		return send_flow(argv);
-	fprintf(stderr, "usage: flow recv PORT | flow send HOST PORT CC bytes|seconds N\n");
+	if ((argc == 7 || argc == 8) && !strcmp(argv[1], "send"))
+		return send_flow(argc, argv);
+	fprintf(stderr, "usage: flow recv PORT | flow send HOST PORT CC bytes|seconds N [MS]\n");
 	return 2;
 }

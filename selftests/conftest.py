@@ -7,15 +7,24 @@ from bench.lab import scenario
 from bench.lab.run import Lab
 
 
-def pytest_terminal_summary(terminalreporter):
-    """The line a machine reads, and above it what was skipped and for want of what."""
+closing_line = pytest.StashKey()
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """What was skipped, and for want of what; the counts are kept for the last line."""
     count = {kind: len(terminalreporter.stats.get(kind, []))
              for kind in ("passed", "failed", "error", "skipped")}
     for report in terminalreporter.stats.get("skipped", []):
         terminalreporter.write_line(f"skipped: {report.nodeid}: {report.longrepr[2]}")
-    terminalreporter.write_line(
+    config.stash[closing_line] = (
         f"{count['passed']} passed, {count['failed'] + count['error']} failed, "
         f"{count['skipped']} skipped")
+
+
+def pytest_unconfigure(config):
+    """The line a machine reads, after everything pytest has to say itself."""
+    if closing_line in config.stash:
+        print(config.stash[closing_line])
 
 
 @pytest.fixture(scope="session")

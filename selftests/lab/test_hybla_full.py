@@ -140,6 +140,8 @@ def test_train_leaves_back_to_back(lab, geo):
     """The estimate reads the spacing the bottleneck gave, so the sender must not space."""
     view = measure.FlowView(lab.run(geo(bytes=100_000)))
     assert view.segment_s[9] - view.segment_s[0] < 1e-3
+    # Nor are the two that the first ACK releases kept apart, 27 ms at 200 % of 11 per RTT.
+    assert view.segment_s[11] - view.segment_s[10] < 1e-3
 
 
 @pytest.mark.parametrize("sysctl, bit", [
@@ -182,12 +184,41 @@ def test_ipv6(lab, geo):
     assert replay.named(v6, "hoe_set")[0]["ssthresh"] == pytest.approx(100, abs=2)
 
 
-def test_idle_restart_and_loss_drop_the_credit(lab, geo):
+def test_loss_halves_and_drops_the_credit(lab, geo):
     run = lab.run(geo(seconds=40, loss_pct=1))
     states = replay.named(run, "state")
     assert states and all(row["credit_q16"] == 0 and row["start_q16"] == 0 for row in states)
     for row in replay.named(run, "ssthresh"):
         assert row["ssthresh"] == max(row["cwnd_old"] // 2, 2)
+
+
+def test_idle_restart_drops_the_credit_and_keeps_rho(lab, geo):
+    """Ten seconds of nothing between two halves of a transfer."""
+    made = geo(bytes=400_000)
+    run = lab.run(dataclasses.replace(made, flows=(
+        dataclasses.replace(made.flows[0], pause_ms=10_000),)))
+    rows = replay.decisions(run)
+    idle, = [number for number, row in enumerate(rows) if row["name"] == "idle"]
+    assert rows[idle]["credit_q16"] == 0 and rows[idle]["start_q16"] == 0
+    assert rows[idle - 1]["cwnd"] > 100 and rows[idle + 1]["cwnd_old"] <= 10
+    assert rows[idle + 1]["rho_q16"] == rows[idle - 1]["rho_q16"] > 20 << 16
+    assert len(replay.named(run, "hoe_set")) == 1
+
+
+def test_cc_info_tells_rho_and_the_smallest_rtt(lab, geo):
+    """Vegas' record in TCP_CC_INFO, which inet_diag has too."""
+    said = lab.run(geo(bytes=300_000)).json("flow-0.json")["vegas"]
+    assert said["enabled"] == 1 and said["rttcnt"] == 24
+    assert 600_000 <= said["minrtt"] < 600_200 and said["rtt"] >= said["minrtt"]
+
+
+def test_an_applications_rhythm_is_no_train(lab, geo):
+    """Twice five segments, three seconds apart, never fill a window of ten: their ACKs tell of the
+    application, and no estimate is made of them."""
+    made = geo(bytes=2 * 5 * 1448)
+    run = lab.run(dataclasses.replace(made, flows=(
+        dataclasses.replace(made.flows[0], pause_ms=3000),)))
+    assert not replay.named(run, "hoe_set", "hoe_none", "hoe_gamma")
 
 
 def test_initial_window_of_rho(lab, geo):

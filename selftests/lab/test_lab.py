@@ -213,21 +213,48 @@ def test_an_unknown_kernel_is_refused():
         packages.kernel_release("9.9")
 
 
-def test_interrupt_leaves_nothing(lab, tmp_path):
-    """Ctrl-C: exit 130, no emulator, no half-written run."""
-    part = paths.BUILD / "runs"
+@pytest.mark.parametrize("arguments", [
+    ["run", "bench/scenarios/geo-10mbit.toml", "--seed", "4711", "--cc", "cubic"], []],
+    ids=["one run", "comparison"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_leaves_nothing(lab, arguments, number):
+    """Ctrl-C: exit 130, no emulator, no scratch folder, no half-written run."""
     bench = subprocess.Popen(
-        [sys.executable, "-m", "bench", "--fresh", "run", "bench/scenarios/geo-10mbit.toml",
-         "--seed", "4711", "--cc", "cubic"], cwd=paths.TOP, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        [sys.executable, "-m", "bench", "--fresh", "--name", "interrupted", *arguments],
+        cwd=paths.TOP, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True)
     end = time.monotonic() + 60
     while not emulators() and time.monotonic() < end:
         time.sleep(0.02)
-    bench.send_signal(signal.SIGINT)
+    time.sleep(1)
+    bench.send_signal(number)
     said, _ = bench.communicate(timeout=60)
-    assert bench.returncode == 130 and "interrupted" in said
+    assert bench.returncode == 130 and "interrupted" in said and "Traceback" not in said
     assert not emulators()
-    assert not list(part.glob("*/part-*"))
+    assert not list((paths.BUILD / "lab").glob("machine-*"))
+    assert not list((paths.BUILD / "runs").glob("*/part-*"))
+
+
+def test_a_warning_of_the_kernel_ends_the_run(lab, tmp_path):
+    """A WARN is below what the console shows, so it has to be a panic."""
+    files = machine.run_job(lab.snapshot, {"run": b"cat /proc/sys/kernel/panic_on_warn > /run/out/w"},
+                            tmp_path / "console.log").files
+    assert files["w"] == b"1\n"
+
+
+def test_parameters_reach_a_loaded_module(lab, geo):
+    """The kernel's hybla is loaded before the snapshot; rtt0 makes rho 1 of 24."""
+    plain = lab.run(geo("hybla", bytes=100_000))
+    tamed = lab.run(geo("hybla", bytes=100_000, modules={"tcp_hybla": {"rtt0": 600}}))
+    assert measure.cwnd_series(tamed)[1].max() < 200 < measure.cwnd_series(plain)[1].max()
+
+
+@pytest.mark.parametrize("table, said", [
+    ({"seed": "x"}, "not of type int"), ({"capture": 1}, "not of type bool"),
+    ({"nosuch": 1}, "unknown key"), ({"family": 5}, "family is 4 or 6")])
+def test_a_scenario_with_a_mistake_is_refused(geo, table, said):
+    with pytest.raises(LabError, match=said):
+        geo("cubic", bytes=1000, **table)
 
 
 def test_host_engine_says_why_not_or_runs():

@@ -10,8 +10,8 @@ KERNEL ?= 6.1
 .PHONY: help
 help:
 	@echo 'make bench     our policies beside the kernel'"'"'s over a GEO link; table and report'
-	@echo 'make check     every test; about 10 minutes'
-	@echo 'make unit      the tests that need no lab; about a minute'
+	@echo 'make check     every test; about 5 minutes'
+	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make run SCENARIO=file.toml [CC=name] [SEED=n]   play one scenario'
 	@echo 'make clean     remove what kbuild made in the tree'
@@ -37,11 +37,11 @@ run:
 .PHONY: check unit
 check:
 	@./tools/setup check
-	@$(PYTHON) -m pytest -p no:cacheprovider -q
+	@$(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q
 
 unit:
 	@./tools/setup check
-	@$(PYTHON) -m pytest -p no:cacheprovider -q -m 'not lab'
+	@$(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q -m 'not lab' selftests/unit selftests/lint bench/tests
 
 .PHONY: distclean
 distclean:

@@ -61,6 +61,9 @@ class Item:
         # Loss keeps most senders far below the link's rate.
         return FIXED_WALL_S + size / self.scenario.mss * PACKET_WALL_S / (3 if self.loss_pct else 1)
 
+    def expected_virtual_s(self) -> float:
+        return self.amount if self.kind == "bulk" else self.scenario.ideal_s(self.amount)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -110,28 +113,39 @@ def run_all(lab: Lab, items, console: Console, use_cache: bool = True) -> list[R
     cores = len(os.sched_getaffinity(0))
     total = sum(item.expected_wall_s() for item in items)
     began = time.monotonic()
-    done = {"expected": 0.0, "made": 0.0}
+    found = 0.0                 # expected wall seconds of what the cache spared
+    parts = [0.0] * len(items)  # of each item's expected wall time, what is behind it
     stop = threading.Event()
     with Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"),
                   TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console,
                   transient=not console.is_terminal) as bar:
-        task = bar.add_task("runs", total=total, count="", left="")
+        task = bar.add_task("runs", total=total, count=f"0/{len(items)}",
+                            left=f"about {total / cores:.0f} s left")
         lock = threading.Lock()
 
+        def show() -> None:
+            behind = sum(parts)
+            rate = (behind - found) / (time.monotonic() - began) or cores
+            finished = sum(result is not None for result in results)
+            bar.update(task, completed=behind, count=f"{finished}/{len(items)}",
+                       left=f"about {(total - behind) / rate:.0f} s left")
+
         def one(number: int) -> None:
+            nonlocal found
             item = items[number]
-            run = lab.run(item.scenario, use_cache=use_cache)
+            expected = item.expected_wall_s()
+
+            def heard(virtual_s: int) -> None:
+                parts[number] = expected * min(1, virtual_s / item.expected_virtual_s())
+                with lock:
+                    show()
+
+            run = lab.run(item.scenario, use_cache=use_cache, on_progress=heard)
             with lock:
-                results[number] = run
-                done["expected"] += item.expected_wall_s()
-                if not run.from_cache:
-                    done["made"] += item.expected_wall_s()
-                passed = time.monotonic() - began
-                rest = total - done["expected"]
-                left = rest * passed / done["made"] if done["made"] else rest / cores
-                finished = sum(result is not None for result in results)
-                bar.update(task, completed=done["expected"], count=f"{finished}/{len(items)}",
-                           left=f"about {left:.0f} s left")
+                results[number], parts[number] = run, expected
+                if run.from_cache:
+                    found += expected
+                show()
 
         def worker() -> None:
             try:

@@ -18,11 +18,18 @@ help:
 	@echo 'make distclean remove everything made: build/, results/'
 	@echo 'KERNEL=6.1 chooses the kernel of the lab, KDIR= or KERNELRELEASE= the one to build for.'
 
-.PHONY: modules clean
-modules clean:
+.PHONY: modules
+modules:
 	@test -e $(KDIR)/Makefile || { \
 		echo "no kernel headers in $(KDIR): install linux-headers-$(KERNELRELEASE) or set KDIR" >&2; exit 1; }
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $@
+
+# Not kbuild's clean: that removes every module below here, the lab's kernels' in build/ too.
+.PHONY: clean
+clean:
+	find . -path ./build -prune -o -type f \( -name '*.o' -o -name '*.ko' -o -name '*.mod' \
+		-o -name '*.mod.c' -o -name '.*.cmd' \) -exec rm -f {} +
+	rm -f Module.symvers modules.order
 
 .PHONY: bench
 bench:

@@ -13,7 +13,7 @@ help:
 	@echo 'make check     every test; about 5 minutes'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
-	@echo 'make run SCENARIO=file.toml [CC=name] [SEED=n]   play one scenario'
+	@echo 'make run SCENARIO=file.toml [POLICY=name] [SEED=n]   play one scenario'
 	@echo 'make clean     remove what kbuild made in the tree'
 	@echo 'make distclean remove everything made: build/, results/'
 	@echo 'KERNEL=6.1 chooses the kernel of the lab, KDIR= or KERNELRELEASE= the one to build for.'
@@ -39,7 +39,7 @@ bench:
 .PHONY: run
 run:
 	@./tools/setup bench
-	@$(PYTHON) -m bench --kernel $(KERNEL) run $(SCENARIO) $(if $(CC),--cc $(CC)) $(if $(SEED),--seed $(SEED))
+	@$(PYTHON) -m bench --kernel $(KERNEL) run $(SCENARIO) $(if $(POLICY),--cc $(POLICY)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: check unit
 check:

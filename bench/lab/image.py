@@ -3,6 +3,7 @@
 
 import functools
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -39,8 +40,11 @@ class Image:
 
 def _run(what: str, command: list, **kwargs) -> str:
     """Run a build step; a failure becomes one line that says where the whole output is."""
+    # Run by make, a make of ours would take over its command line's variables.
+    outer = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
+    environment = {key: value for key, value in os.environ.items() if key not in outer}
     try:
-        done = subprocess.run([str(word) for word in command], text=True,
+        done = subprocess.run([str(word) for word in command], text=True, env=environment,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kwargs)
     except FileNotFoundError:
         raise LabError(f"{what}: {command[0]} is not installed") from None

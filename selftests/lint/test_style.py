@@ -100,6 +100,22 @@ def test_checkpatch_is_silent(checkpatch, path):
            *(["--ignore", ",".join(ignore)] if ignore else []), "--file", str(path)])
 
 
+def test_an_outer_make_does_not_reach_the_build(monkeypatch, tmp_path):
+    """`make run CC=name` once had the modules compiled by a program of that name."""
+    monkeypatch.setenv("MAKEFLAGS", " -- CC=nosuch")
+    (tmp_path / "Makefile").write_text("all:\n\t@echo $(CC)\n")
+    assert "nosuch" not in image._run("make", ["make", "-s", "-C", tmp_path])
+
+
+def test_make_clean_leaves_the_lab_alone():
+    kept = BUILD / "clean-test" / "kept.ko"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.touch()
+    quiet(["make", "clean"])
+    assert kept.exists()
+    shutil.rmtree(kept.parent)
+
+
 def test_no_version_test_outside_compat():
     for path in tracked(".c", ".h"):
         if path.name != "compat.h":

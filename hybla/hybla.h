@@ -6,6 +6,7 @@
 #include <linux/types.h>
 
 #include "credit.h"
+#include "event.h"
 #include "hoe.h"
 
 /* Where the estimate of the initial ssthresh stands. */
@@ -17,7 +18,7 @@ enum hybla_hoe_phase {
 	HYBLA_HOE_FAILED,	/* the train gave no estimate */
 };
 
-/* Why growth is Reno's now (rho = 1): bits of hybla_event.plain, none = Hybla */
+/* Why growth is Reno's now (rho = 1): bits of hybla_basis.plain, none = Hybla */
 enum hybla_plain {
 	HYBLA_PLAIN_SACK	= 1 << 0,	/* not negotiated, require_sack */
 	HYBLA_PLAIN_TS		= 1 << 1,	/* not negotiated, require_ts */
@@ -26,21 +27,10 @@ enum hybla_plain {
 	HYBLA_PLAIN_RTT		= 1 << 4,	/* no RTT sample yet */
 };
 
-/* What a satcc:hybla_full trace event reports */
-enum hybla_event_code {
-	HYBLA_EV_INIT		= 1,	/* the flow starts; cwnd if iw_rho */
-	HYBLA_EV_START		= 2,	/* ACK in slow start */
-	HYBLA_EV_AVOID		= 3,	/* ACK in congestion avoidance */
-	HYBLA_EV_START_EXIT	= 4,	/* ACK that brought cwnd to ssthresh */
-	HYBLA_EV_HELD		= 5,	/* ACK, but cwnd was not the limit */
-	HYBLA_EV_HOE_SET	= 6,	/* ssthresh from the train */
-	HYBLA_EV_HOE_GAMMA	= 7,	/* no estimate: ssthresh = rho gamma */
-	HYBLA_EV_HOE_NONE	= 8,	/* no estimate: ssthresh as it was */
-	HYBLA_EV_SSTHRESH	= 9,	/* ssthresh() was asked */
-	HYBLA_EV_UNDO		= 10,	/* undo_cwnd() was asked */
-	HYBLA_EV_STATE		= 11,	/* CWR, Recovery, Loss: credit dropped */
-	HYBLA_EV_IDLE		= 12,	/* restart after idle: credit dropped */
-};
+/* What a satcc:hybla_full trace event reports beside SATCC_EV_ */
+#define HYBLA_EV_HOE_SET	(SATCC_EV_OWN + 0)	/* ssthresh from the train */
+#define HYBLA_EV_HOE_GAMMA	(SATCC_EV_OWN + 1)	/* no estimate: rho gamma */
+#define HYBLA_EV_HOE_NONE	(SATCC_EV_OWN + 2)	/* no estimate: as it was */
 
 /* Per flow. All zero, as before init() and after disconnect, means: no RTT
  * sample, no estimate, no credit. Written under the socket lock; rtt_us,
@@ -59,16 +49,10 @@ struct hybla {
 	u8	hoe_phase;		/* enum hybla_hoe_phase */
 };
 
-/* One decision, for the trace: the state before it and what it was based on. */
-struct hybla_event {
-	struct satcc_credit credit_old;
-	u32	acked;			/* segments newly delivered by the ACK */
-	u32	cwnd_old, cwnd;		/* segments */
-	u32	ssthresh_old, ssthresh;	/* segments */
-	u32	limit;			/* largest cwnd allowed, segments */
+/* What a decision is based on, for the trace: beside struct satcc_event. */
+struct hybla_basis {
+	struct satcc_credit credit;	/* before it */
 	u32	rho_q16;		/* that growth used or would use */
-	u8	event;			/* enum hybla_event_code */
-	u8	ca_state;		/* enum tcp_ca_state */
 	u8	plain;			/* enum hybla_plain, or-ed */
 };
 

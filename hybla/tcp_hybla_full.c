@@ -61,12 +61,13 @@
  *     exactly the window's rate a flow never fills it, and so never grows.
  *   o rho is at most 256 (6.4 s).
  */
-#include <linux/inet_diag.h>
 #include <linux/module.h>
 #include <net/tcp.h>
 
 #include "compat.h"
+#include "event.h"
 #include "hybla.h"
+#include "info.h"
 #include "pacing.h"
 #include "param.h"
 #include "rho.h"
@@ -139,24 +140,15 @@ static u8 hybla_plain(const struct sock *sk, u8 ca_state)
 	return plain;
 }
 
-/* Start the account of a decision: nothing has changed yet. */
-static struct hybla_event hybla_event(const struct sock *sk, u8 event, u8 ca_state)
+static struct hybla_basis hybla_basis(const struct sock *sk, u8 ca_state)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
 	const struct hybla *ca = inet_csk_ca(sk);
 	u8 plain = hybla_plain(sk, ca_state);
 
-	return (struct hybla_event){
-		.credit_old	= ca->credit,
-		.cwnd_old	= tcp_snd_cwnd(tp),
-		.cwnd		= tcp_snd_cwnd(tp),
-		.ssthresh_old	= tp->snd_ssthresh,
-		.ssthresh	= tp->snd_ssthresh,
-		.limit		= clamp_t(u32, tp->snd_cwnd_clamp, 1, INT_MAX),
-		.rho_q16	= plain ? SATCC_Q16_ONE : ca->rho_q16,
-		.event		= event,
-		.ca_state	= ca_state,
-		.plain		= plain,
+	return (struct hybla_basis){
+		.credit	 = ca->credit,
+		.rho_q16 = plain ? SATCC_Q16_ONE : ca->rho_q16,
+		.plain	 = plain,
 	};
 }
 
@@ -210,7 +202,8 @@ static u64 hybla_gamma_ssthresh(const struct sock *sk)
  */
 static void hybla_end_hoe(struct sock *sk, u8 ca_state)
 {
-	struct hybla_event ev = hybla_event(sk, HYBLA_EV_HOE_NONE, ca_state);
+	struct satcc_event ev = satcc_event(sk, HYBLA_EV_HOE_NONE, ca_state);
+	struct hybla_basis basis = hybla_basis(sk, ca_state);
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hybla *ca = inet_csk_ca(sk);
 	u64 pkts = 0;
@@ -234,7 +227,7 @@ static void hybla_end_hoe(struct sock *sk, u8 ca_state)
 	}
 	if (satcc_param(pacing))
 		satcc_pacing_enable(sk);
-	trace_hybla_full(sk, &ev);
+	trace_hybla_full(sk, &ev, &basis);
 }
 
 /* The first data ACK: what is in flight now left back to back and is the train.
@@ -340,11 +333,12 @@ static bool hybla_hoe_pending(const struct hybla *ca)
 
 static void hybla_drop_credit(struct sock *sk, u8 event, u8 ca_state)
 {
-	struct hybla_event ev = hybla_event(sk, event, ca_state);
+	struct satcc_event ev = satcc_event(sk, event, ca_state);
+	struct hybla_basis basis = hybla_basis(sk, ca_state);
 	struct hybla *ca = inet_csk_ca(sk);
 
 	ca->credit = (struct satcc_credit){};
-	trace_hybla_full(sk, &ev);
+	trace_hybla_full(sk, &ev, &basis);
 }
 
 /* The paper's W(0) = rho, where asked for: only if the RTT is known, nothing was
@@ -368,12 +362,15 @@ static void hybla_init(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hybla *ca = inet_csk_ca(sk);
-	struct hybla_event ev;
+	u8 ca_state = inet_csk(sk)->icsk_ca_state;
+	struct hybla_basis basis;
+	struct satcc_event ev;
 
 	memset(ca, 0, sizeof(*ca));
 	if (tp->srtt_us)
 		hybla_update_rtt(ca, tcp_min_rtt(tp));
-	ev = hybla_event(sk, HYBLA_EV_INIT, inet_csk(sk)->icsk_ca_state);
+	basis = hybla_basis(sk, ca_state);
+	ev = satcc_event(sk, SATCC_EV_INIT, ca_state);
 	hybla_init_cwnd(sk, ev.limit);
 
 	ev.cwnd = tcp_snd_cwnd(tp);
@@ -389,7 +386,7 @@ static void hybla_init(struct sock *sk)
 	     ev.cwnd > ev.cwnd_old))
 		satcc_pacing_enable(sk);
 
-	trace_hybla_full(sk, &ev);
+	trace_hybla_full(sk, &ev, &basis);
 }
 
 static void hybla_pkts_acked(struct sock *sk, const struct ack_sample *sample)
@@ -404,43 +401,44 @@ static void hybla_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hybla *ca = inet_csk_ca(sk);
-	struct hybla_event ev;
+	u8 ca_state = inet_csk(sk)->icsk_ca_state;
+	struct hybla_basis basis;
+	struct satcc_event ev;
 
 	hybla_update_hoe(sk, ack);
 
-	ev = hybla_event(sk, HYBLA_EV_HELD, inet_csk(sk)->icsk_ca_state);
+	basis = hybla_basis(sk, ca_state);
+	ev = satcc_event(sk, SATCC_EV_HELD, ca_state);
 	ev.acked = acked;
 	if (tcp_is_cwnd_limited(sk)) {
 		ev.cwnd = satcc_grow(&ca->credit, ev.cwnd_old, ev.ssthresh,
-				     ev.limit, ev.rho_q16, acked);
+				     ev.limit, basis.rho_q16, acked);
+		ev.event = satcc_growth(&ev);
 		tcp_snd_cwnd_set(tp, ev.cwnd);
-
-		ev.event = HYBLA_EV_AVOID;
-		if (ev.cwnd_old < ev.ssthresh)
-			ev.event = ev.cwnd < ev.ssthresh ? HYBLA_EV_START :
-							   HYBLA_EV_START_EXIT;
 	}
-	trace_hybla_full(sk, &ev);
+	trace_hybla_full(sk, &ev, &basis);
 }
 
 static u32 hybla_ssthresh(struct sock *sk)
 {
-	struct hybla_event ev = hybla_event(sk, HYBLA_EV_SSTHRESH,
-					    inet_csk(sk)->icsk_ca_state);
+	u8 ca_state = inet_csk(sk)->icsk_ca_state;
+	struct satcc_event ev = satcc_event(sk, SATCC_EV_SSTHRESH, ca_state);
+	struct hybla_basis basis = hybla_basis(sk, ca_state);
 
 	ev.ssthresh = tcp_reno_ssthresh(sk);
-	trace_hybla_full(sk, &ev);
+	trace_hybla_full(sk, &ev, &basis);
 
 	return ev.ssthresh;
 }
 
 static u32 hybla_undo_cwnd(struct sock *sk)
 {
-	struct hybla_event ev = hybla_event(sk, HYBLA_EV_UNDO,
-					    inet_csk(sk)->icsk_ca_state);
+	u8 ca_state = inet_csk(sk)->icsk_ca_state;
+	struct satcc_event ev = satcc_event(sk, SATCC_EV_UNDO, ca_state);
+	struct hybla_basis basis = hybla_basis(sk, ca_state);
 
 	ev.cwnd = tcp_reno_undo_cwnd(sk);
-	trace_hybla_full(sk, &ev);
+	trace_hybla_full(sk, &ev, &basis);
 
 	return ev.cwnd;
 }
@@ -457,7 +455,7 @@ static void hybla_set_state(struct sock *sk, u8 new_state)
 	if (hybla_hoe_pending(inet_csk_ca(sk)) && tcp_sk(sk)->bytes_sent)
 		hybla_end_hoe(sk, new_state);
 	if (new_state != TCP_CA_Disorder)
-		hybla_drop_credit(sk, HYBLA_EV_STATE, new_state);
+		hybla_drop_credit(sk, SATCC_EV_STATE, new_state);
 }
 
 /* After idle the window starts again and what it had earned is void. A flow that
@@ -473,16 +471,12 @@ static void hybla_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 
 	if (ca->hoe_phase == HYBLA_HOE_COLLECT)
 		hybla_end_hoe(sk, ca_state);
-	hybla_drop_credit(sk, HYBLA_EV_IDLE, ca_state);
+	hybla_drop_credit(sk, SATCC_EV_IDLE, ca_state);
 }
 
-/* Strict spacing at low rates: not even pairs. */
 static u32 hybla_min_tso_segs(struct sock *sk)
 {
-	if (satcc_param(pacing) && satcc_pacing_enabled(sk))
-		return 1;
-
-	return READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_min_tso_segs);
+	return satcc_pacing_min_tso_segs(sk, satcc_param(pacing));
 }
 
 /* In the slot of Vegas, which ss(8) knows: enabled = growing by rho now, rttcnt =
@@ -494,16 +488,10 @@ static size_t hybla_get_info(struct sock *sk, u32 ext, int *attr,
 	const struct hybla *ca = inet_csk_ca(sk);
 	u32 rho_q16 = READ_ONCE(ca->rho_q16);
 
-	if (!(ext & (1 << (INET_DIAG_VEGASINFO - 1))))
-		return 0;
-
-	info->vegas.tcpv_enabled = !hybla_plain(sk, inet_csk(sk)->icsk_ca_state);
-	info->vegas.tcpv_rttcnt = (rho_q16 + SATCC_Q16_ONE / 2) >> SATCC_Q16_SHIFT;
-	info->vegas.tcpv_rtt = READ_ONCE(ca->rtt_us);
-	info->vegas.tcpv_minrtt = READ_ONCE(ca->min_rtt_us);
-	*attr = INET_DIAG_VEGASINFO;
-
-	return sizeof(struct tcpvegas_info);
+	return satcc_vegas_info(ext, attr, info,
+				!hybla_plain(sk, inet_csk(sk)->icsk_ca_state),
+				(rho_q16 + SATCC_Q16_ONE / 2) >> SATCC_Q16_SHIFT,
+				READ_ONCE(ca->rtt_us), READ_ONCE(ca->min_rtt_us));
 }
 
 static struct tcp_congestion_ops tcp_hybla_full __read_mostly = {

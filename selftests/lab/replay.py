@@ -9,8 +9,8 @@ per acknowledged segment, W whole, with the part of a segment earned so far carr
 
 from fractions import Fraction
 
-EVENTS = ("", "init", "start", "avoid", "start_exit", "held", "hoe_set", "hoe_gamma", "hoe_none",
-          "ssthresh", "undo", "state", "idle")
+EVENTS = {1: "init", 2: "start", 3: "avoid", 4: "start_exit", 5: "held", 6: "ssthresh", 7: "undo",
+          8: "state", 9: "idle", 16: "hoe_set", 17: "hoe_gamma", 18: "hoe_none"}
 PLAIN_SACK, PLAIN_TS, PLAIN_LOSS, PLAIN_START, PLAIN_RTT = 1, 2, 4, 8, 16
 INFINITE = 0x7FFFFFFF
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Build growth_calc.c around the headers in modules/, and let tests ask it.
+"""Build the calculators around the headers of the kernel code, and let tests ask them.
 
 Everything runs twice, as 64-bit and as 32-bit code, under the address and
 undefined behaviour sanitizers. A missing 32-bit compiler is a skip, and a
@@ -21,6 +21,7 @@ CFLAGS = [
     "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror",
     "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
     f"-I{HERE / 'include'}", f"-I{ROOT / 'modules'}",
+    *(f"-I{folder}" for folder in sorted({path.parent for path in ROOT.glob("*/tcp_*.c")})),
 ]
 
 # Nothing of hypothesis' own in the work tree.
@@ -33,7 +34,7 @@ settings.load_profile("repeatable")
 
 
 class Calc:
-    """growth_calc as a function: calc("rho", 600000, 25000, 256) -> [1572864]."""
+    """A calculator as a function: calc("rho", 600000, 25000, 256) -> [1572864]."""
 
     def __init__(self, program):
         self.process = subprocess.Popen(
@@ -43,7 +44,7 @@ class Calc:
         self.process.stdin.write(" ".join(map(str, request)) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
-        assert answer, f"growth_calc died of: {request}"
+        assert answer, f"{self.process.args.name} died of: {request}"
         return [int(word) for word in answer.split()]
 
     def close(self):
@@ -52,11 +53,11 @@ class Calc:
         return self.process.wait(timeout=10)
 
 
-def build(bits):
+def build(name, bits):
     BUILD.mkdir(parents=True, exist_ok=True)
-    program = BUILD / f"growth_calc{bits}"
+    program = BUILD / f"{name}{bits}"
     command = [os.environ.get("CC", "gcc"), f"-m{bits}", *CFLAGS,
-               HERE / "growth_calc.c", "-o", program]
+               HERE / f"{name}.c", "-o", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return program, done
 
@@ -69,13 +70,25 @@ def can_build_32():
 
 
 @pytest.fixture(scope="session", params=[64, 32], ids=["64-bit", "32-bit"])
-def calc(request):
+def calculator(request):
+    """calculator("growth_calc"): a Calc of selftests/unit/growth_calc.c."""
     if request.param == 32 and not can_build_32():
         if os.environ.get("EXPECT_ALL") == "1":
             pytest.fail("no 32-bit compiler and sanitizer libraries")
         pytest.skip("no 32-bit compiler and sanitizer libraries (gcc-multilib)")
-    program, done = build(request.param)
-    assert done.returncode == 0, done.stderr
-    calc = Calc(program)
-    yield calc
-    assert calc.close() == 0
+    started = {}
+
+    def start(name):
+        if name not in started:
+            program, done = build(name, request.param)
+            assert done.returncode == 0, done.stderr
+            started[name] = Calc(program)
+        return started[name]
+
+    yield start
+    assert [calc.close() for calc in started.values()] == [0] * len(started)
+
+
+@pytest.fixture(scope="session")
+def calc(calculator):
+    return calculator("growth_calc")

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The arithmetic of modules/ as a calculator: one request per line on stdin, one
- * line of results on stdout, all in decimal.
+/* The arithmetic of modules/ as a calculator, see calc.h.
  *
  *   exp2 x_q16                                  -> 2^x
  *   rho min_rtt_us rtt0_us rho_max              -> rho
@@ -14,39 +13,13 @@
  *
  * grow takes any number of ACKs and prints the window after each; hoe takes the
  * points after the origin and stops, as the modules do, at the first refused.
- * A request it does not know, or cut short, ends it with status 2.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "calc.h"
 
 #include "credit.h"
 #include "fixed_point.h"
 #include "hoe.h"
 #include "rho.h"
-
-static bool calc_next(u64 *value)
-{
-	char *word = strtok(NULL, "\n ");
-
-	if (!word)
-		return false;
-	*value = strtoull(word, NULL, 10);
-
-	return true;
-}
-
-static u64 calc_arg(void)
-{
-	u64 value;
-
-	if (!calc_next(&value)) {
-		fprintf(stderr, "growth_calc: argument missing\n");
-		exit(2);
-	}
-
-	return value;
-}
 
 static void calc_rho(void)
 {
@@ -105,7 +78,7 @@ static void calc_hoe(void)
 	       satcc_hoe_window(&hoe, min_points, min_rtt_us));
 }
 
-static bool calc_request(const char *name)
+bool calc_request(const char *name)
 {
 	if (!strcmp(name, "exp2"))
 		printf("%llu\n", satcc_exp2_q16(calc_arg()));
@@ -127,23 +100,4 @@ static bool calc_request(const char *name)
 		return false;
 
 	return true;
-}
-
-int main(void)
-{
-	char *line = NULL;
-	size_t size = 0;
-
-	while (getline(&line, &size, stdin) > 0) {
-		const char *name = strtok(line, "\n ");
-
-		if (!name || !calc_request(name)) {
-			fprintf(stderr, "growth_calc: unknown request\n");
-			return 2;
-		}
-		fflush(stdout);
-	}
-	free(line);
-
-	return 0;
 }

@@ -37,18 +37,20 @@ def lab():
 def geo():
     """Make a scenario: one flow over a satellite link, unless arguments say otherwise.
 
-    Keywords of the link: rate_mbit, queue_bdp or queue_packets, rtt_ms, loss_pct.  Of the flow:
-    cc, bytes or seconds, changes.  The rest goes to the scenario as it is.
+    Keywords of the link: rate_mbit (0: no bottleneck), queue_bdp or queue_packets, rtt_ms,
+    loss_pct, and line, a table of more for the stretch that has the loss.  Of the flow: cc, bytes or seconds, and flow,
+    a table of more.  The rest goes to the scenario as it is.
     """
     def make(cc="hybla_full", rate_mbit=2, rtt_ms=600, loss_pct=0, bytes=0, seconds=0, changes=(),
-             queue_packets=0, queue_bdp=0, **rest):
-        rate = {"rate_mbit": rate_mbit, "queue_packets": queue_packets} if queue_packets else \
-            {"rate_mbit": rate_mbit, "queue_bdp": queue_bdp or 1}
-        flow = {"cc": cc, "changes": changes, **({"bytes": bytes} if bytes else {"seconds": seconds})}
+             queue_packets=0, queue_bdp=0, line=None, flow=None, **rest):
+        queue = {"queue_packets": queue_packets} if queue_packets else {"queue_bdp": queue_bdp or 1}
+        rate = {"rate_mbit": rate_mbit, **queue} if rate_mbit else {}
+        made = {"cc": cc, "changes": changes, **({"bytes": bytes} if bytes else {"seconds": seconds}),
+                **(flow or {})}
         return scenario.from_dict({
             "title": "test",
             "hop": [{"name": "gateway", "forward": rate, "reverse": {"delay_ms": rtt_ms / 2}},
-                    {"name": "satellite", "forward": {"delay_ms": rtt_ms / 2,
-                                                      "loss_pct": loss_pct}}],
-            "flow": [flow], **rest})
+                    {"name": "satellite", "forward": {"delay_ms": rtt_ms / 2, "loss_pct": loss_pct,
+                                                      **(line or {})}}],
+            "flow": [made], **rest})
     return make

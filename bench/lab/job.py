@@ -11,7 +11,8 @@ not see the emulated ones.  Neighbours are permanent: ARP would cross the satell
 
 import math
 
-from .scenario import ETHERNET_BYTES, FIRST_PORT, Flow, Hop, Host, Scenario, Stage
+from .scenario import (
+    ETHERNET_BYTES, FIRST_PORT, SERVER_PORT, Flow, Hop, Host, LinkChange, Scenario, Stage)
 
 WARMUP_S = 0.2          # captures and receivers are up before the first SYN
 HEARTBEAT_S = 5         # virtual seconds between signs of life on the console
@@ -89,18 +90,36 @@ def _qdisc(scenario: Scenario, stage: Stage, dev: str) -> tuple[list[str], list[
                  f"qdisc add dev {dev} parent 1: handle 2: pfifo limit {packets}"],
                 [['"kind":"tbf"', '"root":true', f'"rate":{rate_bps // 8},'],
                  ['"kind":"pfifo"', '"parent":"1:"', f'"limit":{packets}}}']])
-    if stage.delay_ms or stage.loss_pct:
+    if stage.is_line:
         limit = scenario.flight_packets()
         delay_us = round(stage.delay_ms * 1000)
-        loss = f"loss random {stage.loss_pct:g}%" if stage.loss_pct else ""
-        delay = f"delay {delay_us}us" if delay_us else ""
         shown = ['"kind":"netem"', '"root":true', f'"limit":{limit},']
         if delay_us:
             shown.append("' '".join(f'"delay":{{"delay":{text},' for text in _tc_seconds(delay_us)))
-        if stage.loss_pct:
-            shown.append(f'"loss-random":{{"loss":{stage.loss_pct / 100:g},')
-        return [f"qdisc add dev {dev} root handle 1: netem limit {limit} {delay} {loss}"], [shown]
+        for name in ("loss", "duplicate", "reorder"):
+            option = "loss-random" if name == "loss" else name
+            percent = getattr(stage, f"{name}_pct")
+            if percent:
+                shown.append(f'"{option}":{{"{name}":{percent / 100:g},')
+        if stage.ecn:
+            shown.append('"ecn":true')
+        return [f"qdisc add {_netem(scenario, stage, dev)}"], [shown]
     return [], [['"kind":"noqueue"']]
+
+
+def _netem(scenario: Scenario, stage: Stage, dev: str) -> str:
+    """A stretch of link in tc's words, after `qdisc add` or `qdisc change`; what is left out of a
+    change is reset by it."""
+    words = [f"dev {dev} root handle 1: netem limit {scenario.flight_packets()}"]
+    if stage.delay_ms:
+        words.append(f"delay {round(stage.delay_ms * 1000)}us")
+    if stage.reorder_pct:
+        words.append(f"reorder {stage.reorder_pct:g}%")
+    if stage.loss_pct:
+        words.append(f"loss random {stage.loss_pct:g}%" + (" ecn" if stage.ecn else ""))
+    if stage.duplicate_pct:
+        words.append(f"duplicate {stage.duplicate_pct:g}%")
+    return " ".join(words)
 
 
 def _tc_seconds(us: int) -> list[str]:
@@ -119,12 +138,15 @@ def _sysctls(scenario: Scenario, node: str) -> dict[str, str]:
     # A route's ssthresh reaches a flow through the cache of metrics, which the end of an
     # earlier flow to the same place fills.
     forget = "0" if host.ssthresh else "1"
+    # Client and server, each without a cookie, every listener.
+    fastopen = {"net.ipv4.tcp_fastopen": "0x607"} if any(f.fastopen for f in scenario.flows) else {}
     return {
         **quiet,
         "net.ipv4.tcp_no_metrics_save": forget,
         "net.ipv4.tcp_no_ssthresh_metrics_save": forget,
         "net.ipv4.tcp_rmem": f"4096 {size} {size}",
         "net.ipv4.tcp_wmem": f"4096 {size} {size}",
+        **fastopen,
         **{key: str(value) for key, value in host.sysctl.items()},
     }
 
@@ -133,13 +155,31 @@ def _send_command(scenario: Scenario, number: int, flow: Flow) -> str:
     port = FIRST_PORT + number
     target = receiver_address(scenario)
     amount = f"bytes {flow.bytes}" if flow.bytes else f"seconds {flow.seconds}"
-    amount += f" {flow.pause_ms}" if flow.pause_ms else ""
+    amount += f" pause {flow.pause_ms}" if flow.pause_ms else ""
+    amount += f" write {flow.write_bytes} {flow.write_ms}" if flow.write_ms else ""
+    amount += " fastopen" if flow.fastopen else ""
     if flow.tool == "iperf3":
         amount = f"-n {flow.bytes}" if flow.bytes else f"-t {flow.seconds}"
         return (f"as_ns sender iperf3 -c {target} -p {port} -C {flow.cc} {amount} -J "
                 f"--get-server-output > $OUT/flow-{number}.json")
     cc = ",".join([flow.cc, *(f"{name}:{ms:g}" for ms, name in flow.changes)])
+    if flow.passive:
+        return f"as_ns sender flow serve {SERVER_PORT + number} {cc} {amount} > $OUT/flow-{number}.json"
     return f"as_ns sender flow send {target} {port} {cc} {amount} > $OUT/flow-{number}.json"
+
+
+def _receive_command(scenario: Scenario, number: int, flow: Flow) -> str:
+    """The other end. To a passive sender it connects from the port it would else listen on, so
+    that a flow has its port at the receiver in either case."""
+    port = FIRST_PORT + number
+    if flow.tool == "iperf3":
+        return f"as_ns receiver iperf3 -s -1 -p {port} >/dev/null"
+    if flow.passive:
+        fastopen = " fastopen" if flow.fastopen else ""
+        # The server starts with the flow; this is a moment later.
+        return (f"sleep {flow.start_s + 0.05:g} && as_ns receiver flow fetch "
+                f"{_address(scenario, 0, 1)} {SERVER_PORT + number} {port}{fastopen}")
+    return f"as_ns receiver flow recv {port}"
 
 
 def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[str]]:
@@ -159,12 +199,12 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
         files[f"set-{name}"] = ["set -e", *[
             f"echo {value} > /proc/sys/{key.replace('.', '/')}"
             for key, value in _sysctls(scenario, name).items()]]
-        for dev in devs:
+        for dev in () if scenario.offload else devs:
             files[f"set-{name}"] += [f"ethtool -K {dev} tso off gso off gro off",
                                      f"ethtool -k {dev} > $OUT/offloads-{name}-{dev}.txt"]
         files[f"ip-{name}"] = _node_batch(scenario, index)
         lines += [f"in_ns {name} sh ./set-{name}", f"ip -n {prefix}{name} -batch ip-{name}"]
-        lines += [f"offloads {name} {dev}" for dev in devs]
+        lines += [f"offloads {name} {dev}" for dev in devs if not scenario.offload]
     for hop in scenario.hops:
         batch, checks = _setup_qdiscs(scenario, hop)
         if batch:
@@ -187,6 +227,12 @@ def _setup_qdiscs(scenario: Scenario, hop: Hop) -> tuple[list[str], list[str]]:
             checks.append(f"described qdisc-{hop.name} '\"dev\":\"{dev}\"' '{fragments[0]}'")
             checks += [f"expect '{hop.name} {dev}' \"$found\" '{text}'" for text in fragments[1:]]
     return batch, checks
+
+
+def _change_commands(scenario: Scenario, change: LinkChange, prefix: str) -> list[str]:
+    """tc commands that put a change of a hop's stages into effect."""
+    return [f"tc -n {prefix}{change.hop} qdisc change {_netem(scenario, stage, dev)}"
+            for stage, dev in ((change.reverse, "left"), (change.forward, "right")) if stage]
 
 
 PREAMBLE = r"""
@@ -295,10 +341,8 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
     lines += setup
     lines += _trace_on(scenario)
     lines += _captures(scenario)
-    for number, flow in enumerate(scenario.flows):
-        server = f"iperf3 -s -1 -p {FIRST_PORT + number} >/dev/null" if flow.tool == "iperf3" \
-            else f"flow recv {FIRST_PORT + number}"
-        lines.append(f"as_ns receiver {server} &")
+    lines += [f"( {_receive_command(scenario, number, flow)} ) &"
+              for number, flow in enumerate(scenario.flows) if not flow.passive]
     lines += [f"sleep {WARMUP_S}",
               f"( sleep {scenario.max_seconds}; "
               f"echo 'satcc: failed: not done after {scenario.max_seconds} s of its own time' ) &",
@@ -308,6 +352,10 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
     for number, flow in enumerate(scenario.flows):
         start = f"sleep {flow.start_s:g} && " if flow.start_s else ""
         lines += [f"( {start}{_send_command(scenario, number, flow)} ) &", 'flows="$flows $!"']
+    lines += [f"( {_receive_command(scenario, number, flow)} ) &"
+              for number, flow in enumerate(scenario.flows) if flow.passive]
+    lines += [f"( sleep {change.at_s:g} && {line} ) &" for change in scenario.changes
+              for line in _change_commands(scenario, change, prefix)]
     lines += [f"( {command} ) &" for command in scenario.commands]
     lines += ["for flow in $flows; do wait $flow || "
               "{ echo 'satcc: failed: a flow ended with an error'; exit 4; }; done",

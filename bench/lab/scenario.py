@@ -22,6 +22,11 @@ count the packets in flight.
     [[flow]]
     cc = "hybla_full"
     bytes = 1_000_000                               # or seconds = 60
+
+    [[change]]                                      # a hand-over, a rain cell
+    at_s = 20
+    hop = "satellite"
+    forward = { delay_ms = 320, loss_pct = 5 }
 """
 
 import dataclasses
@@ -37,7 +42,8 @@ from .errors import LabError
 ETHERNET_BYTES = 14         # what a qdisc counts on top of an IP packet
 TCP_IPV4_BYTES = 52         # IPv4 20, TCP 20, timestamps 12
 TCP_IPV6_BYTES = 72
-FIRST_PORT = 5001
+FIRST_PORT = 5001           # of the first flow, at the receiver
+SERVER_PORT = 4001          # of a passive sender
 
 
 @dataclass(frozen=True)
@@ -49,19 +55,30 @@ class Stage:
     queue_packets: int = 0          # in packets
     delay_ms: float = 0
     loss_pct: float = 0
+    ecn: bool = False               # mark what would be lost, where the packet allows it
+    reorder_pct: float = 0          # so many packets skip the delay and overtake
+    duplicate_pct: float = 0
+
+    @property
+    def is_line(self) -> bool:
+        """A stretch of link, as against a bottleneck or nothing."""
+        return bool(self.delay_ms or self.loss_pct or self.duplicate_pct)
 
     def check(self, where: str) -> None:
-        if self.rate_mbit and (self.delay_ms or self.loss_pct):
+        if self.rate_mbit and self.is_line:
             raise LabError(f"{where}: a rate and a delay or loss in one stage; put them on two hops")
         if self.rate_mbit and bool(self.queue_bdp) == bool(self.queue_packets):
             raise LabError(f"{where}: a rate needs either queue_bdp or queue_packets")
         if not self.rate_mbit and (self.queue_bdp or self.queue_packets):
             raise LabError(f"{where}: a queue without a rate")
-        for name in ("rate_mbit", "queue_bdp", "queue_packets", "delay_ms", "loss_pct"):
-            if not 0 <= getattr(self, name) <= 1e6:
+        for name in ("rate_mbit", "queue_bdp", "queue_packets", "delay_ms", "loss_pct", "reorder_pct",
+                     "duplicate_pct"):
+            if not 0 <= getattr(self, name) <= (100 if name.endswith("_pct") else 1e6):
                 raise LabError(f"{where}: {name} is out of range")
-        if self.loss_pct > 100:
-            raise LabError(f"{where}: loss_pct is above 100")
+        if self.reorder_pct and not self.delay_ms:
+            raise LabError(f"{where}: reorder_pct without a delay to skip")
+        if self.ecn and not self.loss_pct:
+            raise LabError(f"{where}: ecn marks what would be lost: loss_pct says how much")
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,16 @@ class Hop:
     name: str
     forward: Stage = Stage()
     reverse: Stage = Stage()
+
+
+@dataclass(frozen=True)
+class LinkChange:
+    """From at_s after the flows' start on, a hop's stages are these; None leaves one alone."""
+
+    at_s: float
+    hop: str
+    forward: Stage | None = None
+    reverse: Stage | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +112,10 @@ class Flow:
     tool: str = "flow"              # flow: the lab's lean sender; iperf3
     changes: tuple = ()
     pause_ms: int = 0               # bytes go out in two halves, so long apart
+    write_bytes: int = 0            # the application writes so much
+    write_ms: int = 0               # at such intervals; 0: all it can
+    passive: bool = False           # the receiver connects, the sender answers as a server
+    fastopen: bool = False          # TCP Fast Open, without a cookie
 
     def check(self, where: str) -> None:
         if bool(self.bytes) == bool(self.seconds):
@@ -93,6 +124,10 @@ class Flow:
             raise LabError(f"{where}: tool {self.tool!r} is neither flow nor iperf3")
         if self.pause_ms and (self.seconds or self.tool != "flow"):
             raise LabError(f"{where}: pause_ms is for bytes and the tool flow")
+        if (self.write_ms or self.passive or self.fastopen) and self.tool != "flow":
+            raise LabError(f"{where}: write_ms, passive and fastopen are for the tool flow")
+        if bool(self.write_ms) != bool(self.write_bytes) or self.write_bytes > 256 << 10:
+            raise LabError(f"{where}: write_bytes (at most 262144) goes with write_ms")
         if self.changes and self.tool != "flow":
             raise LabError(f"{where}: only the tool flow can change a live socket")
         for cc in self.names:
@@ -130,6 +165,8 @@ class Scenario:
     sender: Host = Host()
     receiver: Host = Host()
     commands: tuple[str, ...] = ()      # shell lines run in the background when flows start
+    changes: tuple[LinkChange, ...] = ()    # of the links, while flows run
+    offload: bool = False               # leave TSO, GSO and GRO on: packets of up to 64 KB
 
     # -- what follows from it -------------------------------------------------
 
@@ -186,7 +223,8 @@ class Scenario:
         netem that its delay line cannot reach.
         """
         fastest = max([s.rate_mbit for hop in self.hops for s in (hop.forward, hop.reverse)] or [0])
-        longest = max(s.delay_ms for hop in self.hops for s in (hop.forward, hop.reverse))
+        longest = max(s.delay_ms for hop in (*self.hops, *self.changes)
+                      for s in (hop.forward, hop.reverse) if s)
         if not fastest:
             return 1_000_000
         return max(1000, 2 * math.ceil(fastest * 1e6 * longest / 1e3 / 8 / 66))
@@ -211,6 +249,18 @@ class Scenario:
             hop.reverse.check(f"{hop.name}.reverse")
         for number, flow in enumerate(self.flows):
             flow.check(f"flow {number}")
+        stages = {(hop.name, side): getattr(hop, side)
+                  for hop in self.hops for side in ("forward", "reverse")}
+        for number, change in enumerate(self.changes):
+            for side in ("forward", "reverse"):
+                stage = getattr(change, side)
+                where = f"change {number}.{side}"
+                if stage and (change.hop, side) not in stages:
+                    raise LabError(f"{where}: no hop {change.hop!r}")
+                if stage and not (stage.is_line and stages[change.hop, side].is_line):
+                    raise LabError(f"{where}: only delay, loss and the like can change")
+                if stage:
+                    stage.check(where)
         if self.family not in (4, 6):
             raise LabError("family is 4 or 6")
         return self
@@ -255,13 +305,20 @@ def from_dict(data: dict, where: str = "scenario") -> Scenario:
     for number, table in enumerate(data.pop("flow", [])):
         table = {**table, "changes": tuple(map(tuple, table.get("changes", ())))}
         flows.append(_build(Flow, table, f"{where}: flow {number}"))
+    changes = []
+    for number, table in enumerate(data.pop("change", [])):
+        here = f"{where}: change {number}"
+        table = {key: _build(Stage, value, f"{here}.{key}") if key in ("forward", "reverse") else value
+                 for key, value in table.items()}
+        changes.append(_build(LinkChange, table, here))
     for side in ("sender", "receiver"):
         if side in data:
             data[side] = _build(Host, data[side], f"{where}: {side}")
     for name in ("trace", "commands"):
         if name in data:
             data[name] = tuple(data[name])
-    scenario = _build(Scenario, {**data, "hops": tuple(hops), "flows": tuple(flows)}, where)
+    scenario = _build(Scenario, {**data, "hops": tuple(hops), "flows": tuple(flows),
+                                 "changes": tuple(changes)}, where)
     return scenario.check()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""hybla_full's own account of a run, and a reading of the paper to hold it against.
+"""A policy's own account of a run, and a reading of the paper to hold it against.
 
 Independent of the C code: exact fractions, from the equations
     slow start            W += 2^rho - 1
@@ -15,9 +15,12 @@ PLAIN_SACK, PLAIN_TS, PLAIN_LOSS, PLAIN_START, PLAIN_RTT = 1, 2, 4, 8, 16
 INFINITE = 0x7FFFFFFF
 
 
-def decisions(run):
-    """The events of a run's only flow as dicts, oldest first, with `name` and `t_s`."""
-    times, records = run.events["satcc:hybla_full"]
+def decisions(run, policy=None):
+    """The events of a run's only flow as dicts, oldest first, with `name` and `t_s`.
+
+    policy: whose events; by default of the flow's first congestion control.
+    """
+    times, records = run.events[f"satcc:{policy or run.scenario.flows[0].cc}"]
     rows = []
     for time, record in zip(times, records):
         row = {field: int(record[field]) for field in records.dtype.names

@@ -6,14 +6,21 @@
  * large writes, and a receiver that lets the kernel drop the bytes (MSG_TRUNC)
  * in place of copying them.
  *
- *   flow recv PORT                    accept for ever, discard what comes
- *   flow send HOST PORT CC bytes N [MS]   send N bytes, wait until the peer has them;
- *                                     with MS, in two halves that many ms apart
- *   flow send HOST PORT CC seconds S  send for S seconds, then reset
+ *   flow recv PORT                        accept for ever, discard what comes
+ *   flow send HOST PORT CC WHAT...        connect and send
+ *   flow serve PORT CC WHAT...            accept one connection and send
+ *   flow fetch HOST PORT FROM [fastopen]  connect from port FROM, discard what comes
  *
- * With CC "-" the socket keeps what its route or the sysctl gives it; "a,b:2000"
- * starts with a and changes the live socket to b after 2000 ms.  The sender prints one JSON line: the congestion control in use, and TCP_INFO at
- * the end, with the kernel's own field names.
+ * WHAT: bytes N      N bytes; wait until the peer has them
+ *       seconds S    for S seconds, then reset
+ *       pause MS     in two halves that many ms apart (with bytes)
+ *       write N MS   as an application that writes N bytes every MS ms
+ *       fastopen     with the first bytes in the SYN, or ready to accept such
+ *
+ * With CC "-" the socket keeps what its route, the sysctl or its listener gives it;
+ * "a,b:2000" starts with a and changes the live socket to b after 2000 ms. The sender
+ * prints one JSON line: the congestion control in use, and TCP_INFO at the end, with
+ * the kernel's own field names.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,10 +44,27 @@
 static char chunk[CHUNK];
 static volatile sig_atomic_t over;
 
+/* What to send, see above. */
+struct what {
+	unsigned long long bytes;	/* or */
+	unsigned int seconds;
+	long pause_ms;
+	size_t write_bytes;		/* 0: as fast as the socket takes it */
+	long write_ms;
+	int fastopen;
+};
+
 static void die(const char *what)
 {
 	fprintf(stderr, "flow: %s: %s\n", what, strerror(errno));
 	exit(1);
+}
+
+static void sleep_ms(long ms)
+{
+	struct timespec gap = { ms / 1000, ms % 1000 * 1000000L };
+
+	nanosleep(&gap, NULL);
 }
 
 static void on_signal(int number)
@@ -59,7 +83,7 @@ static void discard(int fd)
 	close(fd);
 }
 
-static int receive(const char *port)
+static int listen_on(const char *port)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any };
 	int fd = socket(AF_INET6, SOCK_STREAM, 0);
@@ -69,6 +93,13 @@ static int receive(const char *port)
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)) || listen(fd, 1024))
 		die("listen");
+	return fd;
+}
+
+static int receive(const char *port)
+{
+	int fd = listen_on(port);
+
 	signal(SIGCHLD, SIG_IGN);
 	for (;;) {
 		int peer = accept(fd, NULL, NULL);
@@ -108,24 +139,27 @@ static pid_t change_later(int fd, char *changes)
 	for (char *one = strtok(changes, ","); one; one = strtok(NULL, ",")) {
 		char *at = strchr(one, ':');
 		long wait_ms = at ? atol(at + 1) - now_ms : 0;
-		struct timespec gap = { wait_ms / 1000, wait_ms % 1000 * 1000000L };
 
 		if (!at || wait_ms < 0) {
 			errno = EINVAL;
 			die("changes");
 		}
 		*at = 0;
-		nanosleep(&gap, NULL);
+		sleep_ms(wait_ms);
 		now_ms += wait_ms;
 		set_cc(fd, one);
 	}
 	_exit(0);
 }
 
-static int connect_to(const char *host, const char *port, const char *cc)
+/* cc: or NULL. from: local port, or NULL. */
+static int connect_to(const char *host, const char *port, const char *cc, const char *from,
+		      int fastopen)
 {
 	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(atoi(port)) };
 	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(atoi(port)) };
+	struct sockaddr_in from4 = { .sin_family = AF_INET };
+	struct sockaddr_in6 from6 = { .sin6_family = AF_INET6 };
 	int is_v4 = inet_pton(AF_INET, host, &v4.sin_addr) == 1;
 	int fd;
 
@@ -136,11 +170,50 @@ static int connect_to(const char *host, const char *port, const char *cc)
 	fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM, 0);
 	if (fd < 0)
 		die("socket");
-	set_cc(fd, cc);
+	if (cc)
+		set_cc(fd, cc);
+	if (from) {
+		from4.sin_port = htons(atoi(from));
+		from6.sin6_port = from4.sin_port;
+		if (is_v4 ? bind(fd, (struct sockaddr *)&from4, sizeof(from4)) :
+			    bind(fd, (struct sockaddr *)&from6, sizeof(from6)))
+			die("bind");
+	}
+	/* The SYN then waits for the first bytes written. */
+	if (fastopen && setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &fastopen, sizeof(int)))
+		die("fastopen");
 	if (is_v4 ? connect(fd, (struct sockaddr *)&v4, sizeof(v4)) :
 		    connect(fd, (struct sockaddr *)&v6, sizeof(v6)))
 		die("connect");
 	return fd;
+}
+
+/* Accept one connection and read its request, one byte. */
+static int accept_one(const char *port, const char *cc, int fastopen)
+{
+	int listener = listen_on(port), fd, queue = 16;
+	char request;
+
+	set_cc(listener, cc);
+	if (fastopen && setsockopt(listener, IPPROTO_TCP, TCP_FASTOPEN, &queue, sizeof(queue)))
+		die("fastopen");
+	fd = accept(listener, NULL, NULL);
+	if (fd < 0)
+		die("accept");
+	close(listener);
+	if (recv(fd, &request, 1, 0) != 1)
+		die("request");
+	return fd;
+}
+
+static int fetch(int argc, char **argv)
+{
+	int fd = connect_to(argv[2], argv[3], NULL, argv[4], argc == 6);
+
+	if (send(fd, chunk, 1, MSG_NOSIGNAL) != 1)
+		die("request");
+	discard(fd);
+	return 0;
 }
 
 static void report(int fd)
@@ -175,18 +248,21 @@ static void report(int fd)
 }
 
 /* Send until `limit` bytes are written or a signal says stop. */
-static void push(int fd, unsigned long long limit)
+static void push(int fd, unsigned long long limit, const struct what *what)
 {
+	size_t most = what->write_bytes ? what->write_bytes : CHUNK;
 	unsigned long long sent = 0;
 
 	while (sent < limit && !over) {
-		size_t want = limit - sent < CHUNK ? limit - sent : CHUNK;
+		size_t want = limit - sent < most ? limit - sent : most;
 		ssize_t n = send(fd, chunk, want, MSG_NOSIGNAL);
 
 		if (n < 0 && errno != EINTR)
 			die("send");
 		if (n > 0)
 			sent += n;
+		if (what->write_ms && !over)
+			sleep_ms(what->write_ms);
 	}
 }
 
@@ -195,19 +271,56 @@ static void push(int fd, unsigned long long limit)
  */
 static void drain(int fd)
 {
-	const struct timespec gap = { .tv_nsec = 100 * 1000 * 1000 };
 	int unacked = 1;
 
 	while (!over && !ioctl(fd, SIOCOUTQ, &unacked) && unacked)
-		nanosleep(&gap, NULL);
+		sleep_ms(100);
 }
 
-static int send_flow(int argc, char **argv)
+static void usage(void)
+{
+	fprintf(stderr, "usage: flow recv PORT | flow fetch HOST PORT FROM [fastopen]\n"
+		"       flow send HOST PORT CC WHAT | flow serve PORT CC WHAT\n"
+		"WHAT: bytes N | seconds S  [pause MS] [write N MS] [fastopen]\n");
+	exit(2);
+}
+
+static struct what parse(char **word)
+{
+	struct what what = { 0 };
+
+	for (; *word; word++) {
+		if (!strcmp(*word, "fastopen")) {
+			what.fastopen = 1;
+			continue;
+		}
+		if (!word[1])
+			usage();
+		if (!strcmp(*word, "bytes"))
+			what.bytes = strtoull(*++word, NULL, 10);
+		else if (!strcmp(*word, "seconds"))
+			what.seconds = atoi(*++word);
+		else if (!strcmp(*word, "pause"))
+			what.pause_ms = atol(*++word);
+		else if (!strcmp(*word, "write") && word[2]) {
+			what.write_bytes = strtoull(*++word, NULL, 10);
+			what.write_ms = atol(*++word);
+		} else
+			usage();
+	}
+	if (!what.bytes == !what.seconds || what.write_bytes > CHUNK)
+		usage();
+	return what;
+}
+
+static int send_flow(char **argv)
 {
 	struct sigaction act = { .sa_handler = on_signal };	/* no SA_RESTART: break the call */
 	struct linger reset = { .l_onoff = 1, .l_linger = 0 };
-	unsigned long long amount = strtoull(argv[6], NULL, 10);
-	char *changes = strchr(argv[4], ',');
+	int active = !strcmp(argv[1], "send");
+	char *cc = argv[active ? 4 : 3];
+	struct what what = parse(argv + (active ? 5 : 4));
+	char *changes = strchr(cc, ',');
 	int status = 0;
 	pid_t child;
 	int fd;
@@ -216,27 +329,22 @@ static int send_flow(int argc, char **argv)
 		*changes++ = 0;
 	sigaction(SIGALRM, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
-	fd = connect_to(argv[2], argv[3], argv[4]);
+	fd = active ? connect_to(argv[2], argv[3], cc, NULL, what.fastopen) :
+		      accept_one(argv[2], cc, what.fastopen);
 	child = change_later(fd, changes);
-	if (!strcmp(argv[5], "bytes")) {
-		if (argc == 8) {
-			struct timespec pause = { atoi(argv[7]) / 1000,
-						  atoi(argv[7]) % 1000 * 1000000L };
-
-			push(fd, amount / 2);
+	if (what.seconds) {
+		alarm(what.seconds);
+		push(fd, ~0ULL, &what);
+	} else {
+		if (what.pause_ms) {
+			push(fd, what.bytes / 2, &what);
 			drain(fd);
-			nanosleep(&pause, NULL);
-			amount -= amount / 2;
+			sleep_ms(what.pause_ms);
+			what.bytes -= what.bytes / 2;
 		}
-		push(fd, amount);
+		push(fd, what.bytes, &what);
 		drain(fd);
 		reset.l_onoff = 0;
-	} else if (!strcmp(argv[5], "seconds")) {
-		alarm(amount);
-		push(fd, ~0ULL);
-	} else {
-		errno = EINVAL;
-		die(argv[5]);
 	}
 	if (child && (waitpid(child, &status, 0) != child || status)) {
 		fprintf(stderr, "flow: a change of congestion control failed\n");
@@ -252,8 +360,9 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "recv"))
 		return receive(argv[2]);
-	if ((argc == 7 || argc == 8) && !strcmp(argv[1], "send"))
-		return send_flow(argc, argv);
-	fprintf(stderr, "usage: flow recv PORT | flow send HOST PORT CC bytes|seconds N [MS]\n");
-	return 2;
+	if ((argc == 5 || (argc == 6 && !strcmp(argv[5], "fastopen"))) && !strcmp(argv[1], "fetch"))
+		return fetch(argc, argv);
+	if ((argc >= 7 && !strcmp(argv[1], "send")) || (argc >= 6 && !strcmp(argv[1], "serve")))
+		return send_flow(argv);
+	usage();
 }

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What every policy has to come through, in a real kernel over real paths.
+
+Each situation is a scenario and a proof that it came about: a run in which the timeout never
+happened says nothing about timeouts.  Whether the windows are the paper's the oracle says, of
+every run there is.
+"""
+
+import itertools
+
+import pytest
+
+from bench.lab import measure
+from selftests.lab import replay
+
+pytestmark = pytest.mark.lab
+
+POLICIES = ["hybla_full", "mtsi", "ibk", "constant_rate", "westwood_abse"]
+DISORDER, CWR, RECOVERY, LOSS = 1, 2, 3, 4          # enum tcp_ca_state
+SACK_OFF = {"sysctl": {"net.ipv4.tcp_sack": 0}}
+TIMESTAMPS_OFF = {"sysctl": {"net.ipv4.tcp_timestamps": 0}}
+ECN_ON = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
+
+
+def from_then_on(at_s, **forward):
+    """A change of the satellite's forward stage."""
+    return {"at_s": at_s, "hop": "satellite", "forward": {"delay_ms": 300, **forward}}
+
+
+def states(run):
+    return {row["ca_state"] for row in replay.decisions(run)}
+
+
+def happened(run, *names):
+    return {name: len(replay.named(run, name)) for name in names}
+
+
+def left_slow_start(run):
+    assert replay.named(run, "start", "start_exit")
+
+
+def retransmitted(run):
+    assert run.json("flow-0.json")["total_retrans"] and RECOVERY in states(run)
+
+
+def timed_out(run):
+    assert any(row["ca_state"] == LOSS for row in replay.named(run, "state"))
+
+
+def was_idle(run):
+    assert len(replay.named(run, "idle")) == 1
+
+
+def was_held(run):
+    """The application, not the window, was the limit."""
+    count = happened(run, "held", "start", "avoid")
+    assert count["held"] > 3 * (count["start"] + count["avoid"])
+
+
+def reordered(run):
+    assert run.json("flow-0.json")["reord_seen"] and DISORDER in states(run)
+
+
+def undone(run):
+    """A reduction was found needless: the window is back, as the core asks."""
+    rows = replay.named(run, "undo")
+    assert rows and all(row["cwnd"] >= row["cwnd_old"] for row in rows)
+
+
+def marked(run):
+    said = run.json("flow-0.json")
+    assert said["delivered_ce"] and not said["total_retrans"] and CWR in states(run)
+    for row in replay.named(run, "ssthresh"):
+        assert row["ssthresh"] < row["cwnd_old"] or row["cwnd_old"] <= 2
+
+
+def without_sack(run):
+    assert not run.json("flow-0.json")["options"] & 2 and RECOVERY in states(run)
+
+
+def without_timestamps(run):
+    assert not run.json("flow-0.json")["options"] & 1 and RECOVERY in states(run)
+
+
+def opened_fast(run):
+    """Data came with the SYN, or, of a passive sender, was asked for in it."""
+    assert run.json("flow-0.json")["options"] & 32
+
+
+def lost_its_syn(run):
+    assert measure.FlowView(run).segment_s[0] > 1.5         # 1 s for the SYN again, and the RTT
+
+
+def rtt_between(low_ms, high_ms):
+    def check(run):
+        rtts = [row["srtt_us"] / 1e3 for row in replay.named(run, "avoid", "start")]
+        assert min(rtts) == pytest.approx(low_ms, rel=0.2, abs=0.5)
+        assert max(rtts) >= 0.8 * high_ms
+    return check
+
+
+def stretched(run):
+    """ACKs for dozens of segments at once."""
+    assert max(row["acked"] for row in replay.named(run, "start", "avoid", "held")) >= 20
+
+
+def flown_ipv6(run):
+    assert run.scenario.mss == 1428 == run.json("flow-0.json")["snd_mss"]
+
+
+SITUATIONS = {
+    "start": (dict(bytes=300_000), left_slow_start),
+    "loss": (dict(seconds=30, loss_pct=1), retransmitted),
+    "queue": (dict(bytes=3_000_000), retransmitted),
+    "timeout": (dict(seconds=40, change=[from_then_on(8, loss_pct=100), from_then_on(14)]), timed_out),
+    "idle": (dict(bytes=400_000, flow={"pause_ms": 10_000}), was_idle),
+    "app_limited": (dict(bytes=60_000, flow={"write_bytes": 1000, "write_ms": 200}), was_held),
+    "reordering": (dict(seconds=20, line={"reorder_pct": 2}), reordered),
+    "undo": (dict(seconds=20, line={"reorder_pct": 2}), undone),
+    "spurious_timeout": (dict(seconds=40, change=[from_then_on(8, delay_ms=4000),
+                                                  from_then_on(15)]), undone),
+    "ecn": (dict(seconds=30, loss_pct=0.5, rate_mbit=10, line={"ecn": True}, sender=ECN_ON,
+                 receiver=ECN_ON), marked),
+    "no_sack": (dict(seconds=30, loss_pct=1, sender=SACK_OFF), without_sack),
+    "no_timestamps": (dict(seconds=30, loss_pct=1, sender=TIMESTAMPS_OFF), without_timestamps),
+    "fast_open": (dict(bytes=300_000, flow={"fastopen": True}), opened_fast),
+    "fast_open_server": (dict(bytes=300_000, flow={"fastopen": True, "passive": True}), opened_fast),
+    "server": (dict(bytes=300_000, flow={"passive": True}), left_slow_start),
+    "syn_loss": (dict(bytes=300_000, loss_pct=100, change=[from_then_on(0.5)]), lost_its_syn),
+    "rtt_up": (dict(seconds=30, change=[from_then_on(10, delay_ms=900)]), rtt_between(600, 1200)),
+    "rtt_down": (dict(seconds=30, loss_pct=1, change=[from_then_on(10, delay_ms=10, loss_pct=1)]),
+                 rtt_between(320, 600)),
+    "rtt_1ms": (dict(seconds=5, rtt_ms=1, rate_mbit=10, queue_packets=20), rtt_between(1, 1)),
+    "rtt_5s": (dict(seconds=90, rtt_ms=5000), rtt_between(5000, 5000)),
+    "stretch_acks": (dict(bytes=20_000_000, rate_mbit=0, rtt_ms=100, offload=True), stretched),
+    "ipv6": (dict(seconds=20, loss_pct=1, family=6), flown_ipv6),
+}
+
+
+@pytest.mark.parametrize("cc", POLICIES)
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_situation(lab, geo, cc, name):
+    made, proof = SITUATIONS[name]
+    run = lab.run(geo(cc, **made))
+    proof(run)
+    flow = run.scenario.flows[0]
+    if flow.bytes:
+        assert measure.FlowView(run).transfer_s(flow.bytes), "not all of it arrived"
+    else:
+        assert measure.FlowView(run).acked_by(flow.seconds) > 20_000, "it stood still"
+
+
+def tour(names):
+    """A walk that changes from every name to every other, each pair once (Hierholzer)."""
+    left = {name: [other for other in names if other != name] for name in names}
+    path, walk = [names[0]], []
+    while path:
+        if left[path[-1]]:
+            path.append(left[path[-1]].pop())
+        else:
+            walk.append(path.pop())
+    return walk[::-1]
+
+
+def test_switch_between_all_pairs_on_a_live_flow(lab, geo):
+    """The change itself leaves cwnd alone, whoever comes before or after, and nothing is stuck."""
+    names = [*POLICIES, "cubic", "bbr", "reno"]
+    walk = tour(names)
+    assert set(zip(walk, walk[1:])) == set(itertools.permutations(names, 2))
+    every_ms = 1500
+    run = lab.run(geo(walk[0], seconds=2 + len(walk) * every_ms // 1000, loss_pct=0.2,
+                      changes=[[number * every_ms, cc] for number, cc in enumerate(walk[1:], 1)]))
+    for cc in POLICIES:
+        rows = [row for row in replay.decisions(run, cc) if row["name"] == "init"]
+        assert len(rows) == walk.count(cc)
+        assert all(row["cwnd"] == row["cwnd_old"] for row in rows[1 if cc == walk[0] else 0:])
+    assert measure.FlowView(run).acked_by(run.scenario.flows[0].seconds) > 1_000_000

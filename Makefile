@@ -13,16 +13,55 @@ help:
 	@echo 'make check     every test; about 5 minutes'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
+	@echo 'make install   build and install them, for modprobe; make dkms-install: for every kernel to come'
+	@echo 'make uninstall remove what either of the two installed'
 	@echo 'make run SCENARIO=file.toml [POLICY=name] [SEED=n]   play one scenario'
 	@echo 'make clean     remove what kbuild made in the tree'
 	@echo 'make distclean remove everything made: build/, results/'
-	@echo 'KERNEL=6.1 chooses the kernel of the lab, KDIR= or KERNELRELEASE= the one to build for.'
+	@echo 'KERNEL=6.1 chooses the kernel of the lab, KDIR= or KERNELRELEASE= the one to build for; DESTDIR= installs below a folder.'
 
-.PHONY: modules
-modules:
+.PHONY: headers
+headers:
 	@test -e $(KDIR)/Makefile || { \
 		echo "no kernel headers in $(KDIR): install linux-headers-$(KERNELRELEASE) or set KDIR" >&2; exit 1; }
-	$(MAKE) -C $(KDIR) M=$(CURDIR) $@
+
+.PHONY: modules
+modules: headers
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+
+# KERNELRELEASE if it was given, else what KDIR's headers say, else the running kernel's.
+UTS = $(shell sed -n 's/^\#define UTS_RELEASE "\(.*\)"/\1/p' $(KDIR)/include/generated/utsrelease.h 2>/dev/null)
+RELEASE = $(or $(if $(filter file,$(origin KERNELRELEASE)),$(UTS)),$(KERNELRELEASE))
+INSTALLED = $(DESTDIR)/lib/modules/$(RELEASE)/updates/satcc
+VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
+POLICIES = $(filter-out %.mod.c,$(wildcard */tcp_*.c))
+SOURCES = $(DESTDIR)/usr/src/satcc-$(VERSION)
+# Where an ordinary user's PATH does not lead.
+DEPMOD = PATH="$$PATH:/usr/sbin:/sbin" depmod
+DKMS = PATH="$$PATH:/usr/sbin:/sbin" dkms
+
+.PHONY: install
+install: modules
+	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=updates/satcc modules_install
+	$(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(RELEASE)
+
+# With DESTDIR the sources are put in place, for a package's script to call dkms.
+.PHONY: dkms-install
+dkms-install:
+	$(if $(DESTDIR),,@$(DKMS) --version >/dev/null 2>&1 || { echo "no dkms: install the package dkms" >&2; exit 1; })
+	$(if $(DESTDIR),,@$(MAKE) --no-print-directory headers)
+	$(if $(DESTDIR),,@$(DKMS) remove satcc/$(VERSION) --all >/dev/null 2>&1 || :)
+	rm -rf $(SOURCES)
+	install -d $(SOURCES)
+	cp --parents Makefile Kbuild COPYING dkms.conf modules/*.h $(POLICIES) \
+		$(addsuffix *.h,$(dir $(POLICIES))) $(SOURCES)
+	$(if $(DESTDIR),,$(DKMS) install satcc/$(VERSION) -k $(RELEASE) --kernelsourcedir $(KDIR) --force)
+
+.PHONY: uninstall
+uninstall:
+	$(if $(DESTDIR),,@$(DKMS) remove satcc/$(VERSION) --all 2>/dev/null || :)
+	rm -rf $(INSTALLED) $(SOURCES)
+	@if test -d $(DESTDIR)/lib/modules/$(RELEASE); then $(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(RELEASE); fi
 
 # Not kbuild's clean: that removes every module below here, the lab's kernels' in build/ too.
 .PHONY: clean

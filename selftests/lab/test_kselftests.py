@@ -9,14 +9,15 @@ from bench.lab import machine, paths
 
 pytestmark = pytest.mark.lab
 FOLDER = paths.TOP / "selftests"
-SCRIPTS = sorted(path for path in FOLDER.glob("*.sh") if path.name != "lib.sh")
+SCRIPTS = sorted(path for path in FOLDER.glob("*.sh") if not path.name.startswith("lib"))
+LIBRARIES = {path.name: path.read_bytes() for path in FOLDER.glob("lib*.sh")}
 
 
 @pytest.fixture(scope="module", params=SCRIPTS, ids=lambda path: path.stem)
 def ktap(request, lab):
     """(planned tests, result lines, exit status) of one script."""
     files = {"run": f"sh ./{request.param.name} > /run/out/ktap || echo $? > /run/out/failed\n".encode(),
-             "lib.sh": (FOLDER / "lib.sh").read_bytes(), request.param.name: request.param.read_bytes()}
+             request.param.name: request.param.read_bytes(), **LIBRARIES}
     log = paths.BUILD / "log" / f"kselftest-{request.param.stem}.log"
     outcome = machine.run_job(lab.snapshot, files, log)
     text = outcome.files["ktap"].decode()

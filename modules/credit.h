@@ -5,7 +5,9 @@
  * struct satcc_credit per flow and what is left over waits in it. Slow start and
  * congestion avoidance keep theirs apart, for the units differ: in slow start
  * the fraction is of a segment, in congestion avoidance the credit is what the
- * next segment's price, cwnd, is paid from. All zero is a valid start.
+ * next segment's price, cwnd, is paid from. All zero is a valid start. A policy
+ * whose slow start is Reno's has congestion avoidance's credit alone: a u64, in
+ * the unit of its gain.
  *
  * One ACK may acknowledge any number of segments. acked is below 2^30: it counts
  * segments in flight, and a TCP window has at most 2^30 bytes.
@@ -57,6 +59,25 @@ static inline u32 satcc_slow_start(struct satcc_credit *credit, u32 *cwnd,
 	return 0;
 }
 
+/* Earn gain for each of acked segments and buy whole ones at price each: returns
+ * how many; what does not pay for one more stays in the credit. All of one unit,
+ * price above 0, credit + acked * gain below 2^64. Most ACKs do not earn a
+ * segment, so the division waits for a comparison.
+ */
+static inline u64 satcc_earn(u64 *credit, u64 gain, u64 price, u32 acked)
+{
+	u64 bought;
+
+	*credit += acked * gain;
+	if (*credit < price)
+		return 0;
+
+	bought = div64_u64(*credit, price);
+	*credit -= bought * price;
+
+	return bought;
+}
+
 /* Congestion avoidance: returns cwnd + gain * acked / cwnd, at most limit; the
  * remainder of the division stays in the credit.
  *
@@ -67,7 +88,7 @@ static inline u32 satcc_avoid(struct satcc_credit *credit, u32 cwnd, u32 limit,
 			      u64 gain_q16, u32 acked)
 {
 	u64 price_q16 = (u64)cwnd << SATCC_Q16_SHIFT;
-	u64 bought = 0, paid;
+	u64 bought = 0;
 
 	/* Credit saved up at a larger window is worth one segment, not a burst;
 	 * tcp_cong_avoid_ai() does the same.
@@ -77,10 +98,7 @@ static inline u32 satcc_avoid(struct satcc_credit *credit, u32 cwnd, u32 limit,
 		bought = 1;
 	}
 
-	credit->avoid_q16 += acked * gain_q16;
-	paid = div64_u64(credit->avoid_q16, price_q16);
-	credit->avoid_q16 -= paid * price_q16;
-	bought += paid;
+	bought += satcc_earn(&credit->avoid_q16, gain_q16, price_q16, acked);
 
 	return min_t(u64, cwnd + bought, limit);
 }
@@ -102,6 +120,40 @@ static inline u32 satcc_grow(struct satcc_credit *credit, u32 cwnd, u32 ssthresh
 	}
 
 	return satcc_avoid(credit, cwnd, limit, satcc_rho2_q16(rho_q16), acked);
+}
+
+/* Reno's slow start: *cwnd += acked, up to target. Returns how many of acked were
+ * not needed to get there.
+ */
+static inline u32 satcc_start_by_one(u32 *cwnd, u32 target, u32 acked)
+{
+	u32 step;
+
+	if (*cwnd >= target)
+		return acked;
+
+	step = min(acked, target - *cwnd);
+	*cwnd += step;
+
+	return acked - step;
+}
+
+/* Congestion avoidance as satcc_avoid(), for policies bounded to one segment per
+ * segment acknowledged: with gain <= price, the window grows by at most acked.
+ * So credit saved up at a larger window is cut to just short of a segment, where
+ * Reno's way, one segment on top, would break the bound.
+ *
+ * cwnd: 1 .. 2^31 - 1. price: cwnd in the unit of gain and credit. acked * gain:
+ * below 2^63, unless gain is price; price: at most 2^63.
+ */
+static inline u32 satcc_avoid_by(u64 *credit, u32 cwnd, u32 limit, u64 gain,
+				 u64 price, u32 acked)
+{
+	*credit = min(*credit, price - 1);
+	if (gain == price)	/* at the bound: what is carried stays so */
+		return min_t(u64, (u64)cwnd + acked, limit);
+
+	return min_t(u64, cwnd + satcc_earn(credit, gain, price, acked), limit);
 }
 
 #endif /* _SATCC_CREDIT_H */

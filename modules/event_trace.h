@@ -69,7 +69,7 @@
 				   { SATCC_EV_UNDO,	  "undo" },	\
 				   { SATCC_EV_STATE,	  "state" },	\
 				   { SATCC_EV_IDLE,	  "idle" },	\
-				   own_names),				\
+				   ##own_names),			\
 		  __entry->ca_state, __entry->acked, __entry->cwnd_old,	\
 		  __entry->cwnd, __entry->ssthresh_old, __entry->ssthresh, \
 		  __entry->limit, __entry->srtt_us

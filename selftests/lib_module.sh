@@ -59,9 +59,10 @@ set_parameter() { sh -c "echo $2 > $PARAMETERS/$1"; }
 # default_is NAME VALUE, freshly loaded
 default_is() { load && parameter_is "$1" "$2"; }
 
+# load_refused NAME=VALUE...
 load_refused() {
 	gone
-	! modprobe "$MODULE" "$1" 2>/dev/null && ! is_loaded
+	! modprobe "$MODULE" "$@" 2>/dev/null && ! is_loaded
 }
 
 # start a connection for $1 s with iperf3 options $2...; returns when it is established
@@ -102,8 +103,22 @@ refused_while_used() {
 }
 leaves_when_free() { end_connections && await rmmod "$MODULE" && ! is_listed "$CC"; }
 
-# shellcheck disable=SC2034 # for plan
-COMMON_TESTS=8
+taken() { set_parameter "$1" "$2" && parameter_is "$1" "$2"; }
+refused() { ! set_parameter "$1" "$2" && ! parameter_is "$1" "$2"; }
+
+# check_bounds NAME DEFAULT MIN MAX: BOUNDS_TESTS tests
+check_bounds() {
+	below=$(($3 - 1)) above=$(($4 + 1))
+	check "$1=$below is refused at load" load_refused "$1=$below"
+	check "$1=$above is refused at load" load_refused "$1=$above"
+	check "$1 is $2" default_is "$1" "$2"
+	check "$1 takes $3 to $4 in sysfs" eval \
+		"taken $1 $3 && taken $1 $4 && refused $1 $below && refused $1 $above && refused $1 x &&
+		 parameter_is $1 $4"
+}
+
+# shellcheck disable=SC2034 # both for plan
+COMMON_TESTS=8 BOUNDS_TESTS=4
 common_tests() {
 	check "registers" load
 	check "is listed" is_listed "$CC"

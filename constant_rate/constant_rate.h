@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Constant-Rate: what a flow keeps, what an ACK is worth, and the window after it.
+ *
+ *   W += min(a / W, 1)   per segment acknowledged, in congestion avoidance
+ *   a  = c rtt^2         rtt in seconds
+ *
+ * Integer maths on plain values, no sockets: the unit tests compile it too. a and
+ * the credit are in Q20: 4 at 10 ms is 0.0004, too little for Q16.
+ */
+#ifndef _CONSTANT_RATE_H
+#define _CONSTANT_RATE_H
+
+#include <linux/types.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+
+#include "credit.h"
+
+#define CONSTANT_RATE_Q20_SHIFT	20
+#define CONSTANT_RATE_Q20_ONE	1048576U
+
+#define CONSTANT_RATE_MAX_C	10000
+
+/* RTTs above 10 s count as 10 s: c rtt^2 is then at most 10^18 in us^2. */
+#define CONSTANT_RATE_MAX_RTT_US	10000000
+
+/* One ACK for more segments is taken for so many, lest their product with a leave
+ * u64: a window of 2^30 bytes has no more of them if they are of 256 bytes.
+ */
+#define CONSTANT_RATE_MAX_ACKED	0x400000U	/* 2^22 */
+
+/* Per flow. All zero, as before init() and after disconnect, means: no credit.
+ * Written and read under the socket lock.
+ */
+struct constant_rate {
+	u64	credit_q20;	/* earned in congestion avoidance, not yet spent */
+};
+
+/* What a decision is based on, for the trace: beside struct satcc_event. */
+struct constant_rate_basis {
+	u64	credit_q20;	/* before it */
+	u64	a_q20;		/* c rtt^2 that growth used or would use; 1 if no RTT */
+	u32	rtt_us;		/* that it is made of; 0 = no sample yet */
+	u32	min_rtt_us;	/* 0 = no sample yet */
+	u8	bound;		/* at most one segment per segment? */
+};
+
+/* Returns a = c rtt^2 in Q20, rounded down, or 1 (Reno) if there is no RTT.
+ *
+ *   c rtt_us^2 2^20 / 10^12 = c rtt_us^2 2^8 / 5^12
+ *
+ * in two divisions, for 10^18 * 2^8 leaves u64: first to whole units of 2^-12,
+ * then what is left to the other eight bits. Both are by a constant, which a
+ * 64-bit compiler makes a multiplication. The result is below 2^40.
+ *
+ * c: 1 .. CONSTANT_RATE_MAX_C. rtt_us: any u32.
+ */
+static inline u64 constant_rate_a_q20(u32 c, u32 rtt_us)
+{
+	const u32 five_12 = 244140625;
+	u64 rtt = min_t(u64, rtt_us, CONSTANT_RATE_MAX_RTT_US);
+	u64 num = c * rtt * rtt;
+	u64 whole, rest;
+
+	if (!rtt)
+		return CONSTANT_RATE_Q20_ONE;
+
+	whole = div_u64(num, five_12);
+	rest = num - whole * five_12;
+
+	return (whole << 8) + div_u64(rest << 8, five_12);
+}
+
+/* Returns the window after an ACK of acked segments: Reno's slow start below
+ * ssthresh, from there on a / W per segment, in one step when the ACK crosses it.
+ *
+ * cwnd, limit: 1 .. 2^31 - 1. ssthresh: any. a_q20: below 2^40, so times acked
+ * below 2^62, and the credit below 2^51.
+ */
+static inline u32 constant_rate_grow(u64 *credit_q20, u32 cwnd, u32 ssthresh,
+				     u32 limit, u64 a_q20, bool bound, u32 acked)
+{
+	u64 price_q20;
+
+	acked = min(acked, CONSTANT_RATE_MAX_ACKED);
+	acked = satcc_start_by_one(&cwnd, min(ssthresh, limit), acked);
+	if (!acked)
+		return cwnd;
+
+	price_q20 = (u64)cwnd << CONSTANT_RATE_Q20_SHIFT;
+	if (bound)
+		a_q20 = min(a_q20, price_q20);
+
+	return satcc_avoid_by(credit_q20, cwnd, limit, a_q20, price_q20, acked);
+}
+
+#endif /* _CONSTANT_RATE_H */

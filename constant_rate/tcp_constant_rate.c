@@ -65,7 +65,7 @@ static u32 constant_rate_rtt_us(const struct tcp_sock *tp, u32 min_rtt_us)
 	return satcc_param(use_min_rtt) ? min_rtt_us : satcc_srtt_us(tp);
 }
 
-static struct constant_rate_basis constant_rate_basis(const struct sock *sk)
+static __always_inline struct constant_rate_basis constant_rate_basis(const struct sock *sk)
 {
 	const struct constant_rate *ca = inet_csk_ca(sk);
 	u32 min_rtt_us = satcc_min_rtt_us(tcp_sk(sk));
@@ -96,23 +96,35 @@ static void constant_rate_init(struct sock *sk)
 	trace_constant_rate(sk, &ev, &basis);
 }
 
+/* The account of an ACK. Apart, and asked for only when someone listens: it would be
+ * half the work of an ACK.
+ */
+static noinline void constant_rate_trace_ack(struct sock *sk, u32 acked,
+					     u32 cwnd_old, bool grown,
+					     struct constant_rate_basis basis)
+{
+	struct satcc_event ev = satcc_ack_event(sk, acked, cwnd_old, grown);
+
+	trace_constant_rate(sk, &ev, &basis);
+}
+
 /* Open, Disorder and Loss alike; CWR and Recovery are PRR's. */
 static void constant_rate_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
-	struct satcc_event ev = satcc_event(sk, SATCC_EV_HELD,
-					    inet_csk(sk)->icsk_ca_state);
 	struct constant_rate_basis basis = constant_rate_basis(sk);
 	struct constant_rate *ca = inet_csk_ca(sk);
+	bool grown = tcp_is_cwnd_limited(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = tcp_snd_cwnd(tp), next;
 
-	ev.acked = acked;
-	if (tcp_is_cwnd_limited(sk)) {
-		ev.cwnd = constant_rate_grow(&ca->credit_q20, ev.cwnd_old,
-					     ev.ssthresh, ev.limit, basis.a_q20,
-					     basis.bound, acked);
-		ev.event = satcc_growth(&ev);
-		tcp_snd_cwnd_set(tcp_sk(sk), ev.cwnd);
+	if (grown) {
+		next = constant_rate_grow(&ca->credit_q20, cwnd, tp->snd_ssthresh,
+					  satcc_cwnd_limit(tp),
+					  basis.a_q20, basis.bound, acked);
+		tcp_snd_cwnd_set(tp, next);
 	}
-	trace_constant_rate(sk, &ev, &basis);
+	if (trace_constant_rate_enabled())
+		constant_rate_trace_ack(sk, acked, cwnd, grown, basis);
 }
 
 static u32 constant_rate_ssthresh(struct sock *sk)

@@ -140,7 +140,7 @@ static u8 hybla_plain(const struct sock *sk, u8 ca_state)
 	return plain;
 }
 
-static struct hybla_basis hybla_basis(const struct sock *sk, u8 ca_state)
+static __always_inline struct hybla_basis hybla_basis(const struct sock *sk, u8 ca_state)
 {
 	const struct hybla *ca = inet_csk_ca(sk);
 	u8 plain = hybla_plain(sk, ca_state);
@@ -300,10 +300,16 @@ static bool hybla_train_sent(struct sock *sk, u32 ack)
 	       2 * (u64)(tp->snd_nxt - ack) >= (u64)tp->packets_out * tp->mss_cache;
 }
 
-/* Follow the start-up train, on every ACK until it has been decided on. The state
+static bool hybla_hoe_pending(const struct hybla *ca)
+{
+	return ca->hoe_phase == HYBLA_HOE_WAIT ||
+	       ca->hoe_phase == HYBLA_HOE_COLLECT;
+}
+
+/* Follow the start-up train, on every ACK while hybla_hoe_pending(). The state
  * is Open: any other has ended collection, see hybla_set_state().
  */
-static void hybla_update_hoe(struct sock *sk, u32 ack)
+static noinline void hybla_update_hoe(struct sock *sk, u32 ack)
 {
 	struct hybla *ca = inet_csk_ca(sk);
 	bool more;
@@ -312,10 +318,8 @@ static void hybla_update_hoe(struct sock *sk, u32 ack)
 		return;
 	if (ca->hoe_phase == HYBLA_HOE_WAIT)
 		more = hybla_start_train(sk, ack);
-	else if (ca->hoe_phase == HYBLA_HOE_COLLECT)
-		more = hybla_extend_train(sk, ack);
 	else
-		return;
+		more = hybla_extend_train(sk, ack);
 
 	if (more)
 		return;
@@ -323,12 +327,6 @@ static void hybla_update_hoe(struct sock *sk, u32 ack)
 		ca->hoe_phase = HYBLA_HOE_WAIT;
 	else
 		hybla_end_hoe(sk, TCP_CA_Open);
-}
-
-static bool hybla_hoe_pending(const struct hybla *ca)
-{
-	return ca->hoe_phase == HYBLA_HOE_WAIT ||
-	       ca->hoe_phase == HYBLA_HOE_COLLECT;
 }
 
 static void hybla_drop_credit(struct sock *sk, u8 event, u8 ca_state)
@@ -394,6 +392,17 @@ static void hybla_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	hybla_update_rtt(inet_csk_ca(sk), sample->rtt_us);
 }
 
+/* The account of an ACK. Apart, and asked for only when someone listens: it would be
+ * half the work of an ACK.
+ */
+static noinline void hybla_trace_ack(struct sock *sk, u32 acked, u32 cwnd_old,
+				     bool grown, struct hybla_basis basis)
+{
+	struct satcc_event ev = satcc_ack_event(sk, acked, cwnd_old, grown);
+
+	trace_hybla_full(sk, &ev, &basis);
+}
+
 /* Grow the window. The train is followed first: it measures the path whether or
  * not the window was full.
  */
@@ -401,22 +410,23 @@ static void hybla_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hybla *ca = inet_csk_ca(sk);
-	u8 ca_state = inet_csk(sk)->icsk_ca_state;
 	struct hybla_basis basis;
-	struct satcc_event ev;
+	u32 cwnd, next;
+	bool grown;
 
-	hybla_update_hoe(sk, ack);
+	if (hybla_hoe_pending(ca))
+		hybla_update_hoe(sk, ack);
 
-	basis = hybla_basis(sk, ca_state);
-	ev = satcc_event(sk, SATCC_EV_HELD, ca_state);
-	ev.acked = acked;
-	if (tcp_is_cwnd_limited(sk)) {
-		ev.cwnd = satcc_grow(&ca->credit, ev.cwnd_old, ev.ssthresh,
-				     ev.limit, basis.rho_q16, acked);
-		ev.event = satcc_growth(&ev);
-		tcp_snd_cwnd_set(tp, ev.cwnd);
+	basis = hybla_basis(sk, inet_csk(sk)->icsk_ca_state);
+	grown = tcp_is_cwnd_limited(sk);
+	cwnd = tcp_snd_cwnd(tp);
+	if (grown) {
+		next = satcc_grow(&ca->credit, cwnd, tp->snd_ssthresh,
+				  satcc_cwnd_limit(tp), basis.rho_q16, acked);
+		tcp_snd_cwnd_set(tp, next);
 	}
-	trace_hybla_full(sk, &ev, &basis);
+	if (trace_hybla_full_enabled())
+		hybla_trace_ack(sk, acked, cwnd, grown, basis);
 }
 
 static u32 hybla_ssthresh(struct sock *sk)

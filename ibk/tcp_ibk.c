@@ -61,7 +61,7 @@ MODULE_PARM_DESC(rtt_ref_ms, "RTT of the Reno flow to grow as fast as, for k_aut
 SATCC_PARAM(pacing, 1, 0, 1);
 MODULE_PARM_DESC(pacing, "pace from the start (0/1, default 1)");
 
-static struct ibk_config ibk_config(void)
+static __always_inline struct ibk_config ibk_config(void)
 {
 	return (struct ibk_config){
 		.k	    = satcc_param(k),
@@ -71,7 +71,7 @@ static struct ibk_config ibk_config(void)
 	};
 }
 
-static struct ibk_basis ibk_basis(struct sock *sk)
+static __always_inline struct ibk_basis ibk_basis(struct sock *sk)
 {
 	struct ibk_config config = ibk_config();
 	u32 min_rtt_us = satcc_min_rtt_us(tcp_sk(sk));
@@ -102,22 +102,33 @@ static void ibk_init(struct sock *sk)
 	trace_ibk(sk, &ev, &basis);
 }
 
+/* The account of an ACK. Apart, and asked for only when someone listens: it would be
+ * half the work of an ACK.
+ */
+static noinline void ibk_trace_ack(struct sock *sk, u32 acked, u32 cwnd_old,
+				   bool grown, struct ibk_basis basis)
+{
+	struct satcc_event ev = satcc_ack_event(sk, acked, cwnd_old, grown);
+
+	trace_ibk(sk, &ev, &basis);
+}
+
 /* Open, Disorder and Loss alike; CWR and Recovery are PRR's. */
 static void ibk_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
-	struct satcc_event ev = satcc_event(sk, SATCC_EV_HELD,
-					    inet_csk(sk)->icsk_ca_state);
 	struct ibk_basis basis = ibk_basis(sk);
+	bool grown = tcp_is_cwnd_limited(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
 	struct ibk *ca = inet_csk_ca(sk);
+	u32 cwnd = tcp_snd_cwnd(tp), next;
 
-	ev.acked = acked;
-	if (tcp_is_cwnd_limited(sk)) {
-		ev.cwnd = ibk_grow(&ca->credit_q16, ev.cwnd_old, ev.ssthresh,
-				   ev.limit, basis.k_q16, acked);
-		ev.event = satcc_growth(&ev);
-		tcp_snd_cwnd_set(tcp_sk(sk), ev.cwnd);
+	if (grown) {
+		next = ibk_grow(&ca->credit_q16, cwnd, tp->snd_ssthresh,
+				satcc_cwnd_limit(tp), basis.k_q16, acked);
+		tcp_snd_cwnd_set(tp, next);
 	}
-	trace_ibk(sk, &ev, &basis);
+	if (trace_ibk_enabled())
+		ibk_trace_ack(sk, acked, cwnd, grown, basis);
 }
 
 static u32 ibk_ssthresh(struct sock *sk)

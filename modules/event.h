@@ -34,6 +34,12 @@ struct satcc_event {
 	u8	ca_state;		/* enum tcp_ca_state; the new one if it changes */
 };
 
+/* Largest window of a flow: its clamp, within what tcp_snd_cwnd_set() takes. */
+static inline u32 satcc_cwnd_limit(const struct tcp_sock *tp)
+{
+	return clamp_t(u32, tp->snd_cwnd_clamp, 1, INT_MAX);
+}
+
 /* Start the account of a decision: nothing has changed yet. */
 static inline struct satcc_event satcc_event(const struct sock *sk, u8 event,
 					     u8 ca_state)
@@ -46,7 +52,7 @@ static inline struct satcc_event satcc_event(const struct sock *sk, u8 event,
 		.cwnd		= cwnd,
 		.ssthresh_old	= tp->snd_ssthresh,
 		.ssthresh	= tp->snd_ssthresh,
-		.limit		= clamp_t(u32, tp->snd_cwnd_clamp, 1, INT_MAX),
+		.limit		= satcc_cwnd_limit(tp),
 		.event		= event,
 		.ca_state	= ca_state,
 	};
@@ -59,6 +65,23 @@ static inline u8 satcc_growth(const struct satcc_event *ev)
 		return SATCC_EV_AVOID;
 
 	return ev->cwnd < ev->ssthresh ? SATCC_EV_START : SATCC_EV_START_EXIT;
+}
+
+/* The account of an ACK, after it. cwnd_old: before it. grown: the window was the
+ * limit, so growth was due. An ACK changes no ssthresh.
+ */
+static inline struct satcc_event satcc_ack_event(const struct sock *sk, u32 acked,
+						 u32 cwnd_old, bool grown)
+{
+	struct satcc_event ev = satcc_event(sk, SATCC_EV_HELD,
+					    inet_csk(sk)->icsk_ca_state);
+
+	ev.acked = acked;
+	ev.cwnd_old = cwnd_old;
+	if (grown)
+		ev.event = satcc_growth(&ev);
+
+	return ev;
 }
 
 #endif /* _SATCC_EVENT_H */

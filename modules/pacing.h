@@ -25,13 +25,12 @@ static inline bool satcc_pacing_enabled(const struct sock *sk)
 	return READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE;
 }
 
-/* ->min_tso_segs() in full. Strict spacing at low rates: not even pairs. */
+/* ->min_tso_segs() in full: segments to send at least at once. With pacing strict
+ * spacing at low rates, not even pairs. Called some three times an ACK.
+ */
 static inline u32 satcc_pacing_min_tso_segs(const struct sock *sk, bool pacing)
 {
-	if (pacing && satcc_pacing_enabled(sk))
-		return 1;
-
-	return READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_min_tso_segs);
+	return pacing ? 1 : READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_min_tso_segs);
 }
 
 #endif /* _SATCC_PACING_H */

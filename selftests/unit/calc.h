@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <linux/types.h>
 
@@ -48,6 +49,7 @@ int main(void)
 	while (getline(&line, &size, stdin) > 0) {
 		const char *name = strtok(line, "\n ");
 
+		alarm(60);	/* a loop without end is to fail, not to hang */
 		if (!name || !calc_request(name)) {
 			fprintf(stderr, "calc: unknown request\n");
 			return 2;

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: GPL-2.0
+/* TCP MTSI, Multi Threshold Smoothed Increase: a slow start for satellite paths,
+ * where round trips are long and the first few windows small. While the window is
+ * below some thresholds an ACK adds more than one segment, and each ACK more than
+ * the one before:
+ *
+ *   cwnd(N) = cwnd(N-1) + F(N)				(1)
+ *
+ *   F(N) = F(N-1) + K_i	while cwnd(N-1) < thr_n		(3)
+ *	    1			from there on
+ *
+ * with i the first threshold above the window: cwnd(N-1) < thr_i (4). With the
+ * paper's thresholds of 20, 30 and 40 segments and K of 4, 2 and 1:
+ *
+ *   cwnd  6 -> 10 -> 18 -> 30 -> 43 -> 44 -> 45 ...
+ *   F          4     8    12    13     1     1
+ *
+ * so that the paper's initial window of 6 is 45 a round trip later, not 12, and
+ * from there on doubles as usual. The smoothing is in K getting smaller: the closer
+ * the window to what the path may hold, the less F grows.
+ *
+ * The paper's two other functions, with which it compares, are here too: F = K
+ * always (F_CONST, 6), and F(N) = F(N-1) + 1 below one threshold (F_LINEAR, 7).
+ *
+ * Everything but slow start is Reno's, or the core's.
+ *
+ * Life of F: it starts from f0 with the flow, after a timeout and after idle; it
+ * is 1 once the window has reached the last threshold, and goes on from 1 should
+ * the window be below it again without any of these. Fast recovery ends in
+ * congestion avoidance, which does not ask for it, and an undo leaves it alone.
+ *
+ * Based on:
+ *   M. Marchese, "Modifications of the Slow Start Algorithm to Improve TCP
+ *   Performance Over Large Delay Satellite Channels", IETE Journal of Research,
+ *   52, 2006, pp. 121-137.
+ *
+ * Differences from the paper:
+ *   o Segments are counted, not ACKs, see ack_limit below: a delayed ACK for two
+ *     is two steps. per_ack=1 is the paper's.
+ *   o F(0), which the paper does not give, is 0: the first ACK adds K_1. Section 2.2
+ *     calls K the slope of F as a line over ACKs, and a line through 0 has F(1) = K.
+ *   o In Loss, after a timeout, slow start is the kernel's (see loss_mtsi); the
+ *     paper has F there too.
+ *   o The initial window is the kernel's unless iw is set; the paper's is 6.
+ *   o F is at least 1 and at most f_max.
+ *   o Pacing, which the paper's Linux 2.2 did not have.
+ */
+#include <linux/module.h>
+#include <linux/string.h>
+#include <net/tcp.h>
+
+#include "compat.h"
+#include "event.h"
+#include "info.h"
+#include "mtsi.h"
+#include "mtsi_increase.h"
+#include "pacing.h"
+#include "param.h"
+
+#define CREATE_TRACE_POINTS
+#include "mtsi_trace.h"
+
+/* What a stretch ACK counts for when nothing spaces what it releases: RFC 9406's L. */
+#define MTSI_UNPACED_LIMIT	8
+
+SATCC_PARAM(const_k, 4, 1, MTSI_MAX_F);
+MODULE_PARM_DESC(const_k, "mode const: F, segments per ACK (1..1024, default 4)");
+SATCC_PARAM(linear_thr, 50, 1, MTSI_MAX_THR);
+MODULE_PARM_DESC(linear_thr, "mode linear: threshold, segments (1..1048576, default 50)");
+SATCC_PARAM(f0, 0, 0, MTSI_MAX_F);
+MODULE_PARM_DESC(f0, "F before the first ACK, segments (0..1024, default 0)");
+SATCC_PARAM(f_max, MTSI_MAX_F, 1, MTSI_MAX_F);
+MODULE_PARM_DESC(f_max, "largest F of modes mtsi and linear, segments (1..1024, default 1024)");
+SATCC_PARAM(iw, 0, 0, 256);
+MODULE_PARM_DESC(iw, "initial window, segments, 0 = the kernel's (0..256, default 0)");
+SATCC_PARAM(loss_mtsi, 0, 0, 1);
+MODULE_PARM_DESC(loss_mtsi, "F after a timeout too, while in Loss (0/1, default 0)");
+SATCC_PARAM(abc_l, 0, 0, 65536);
+MODULE_PARM_DESC(abc_l, "most steps for one ACK, 0 = 8 unpaced, no limit paced (0..65536, default 0)");
+SATCC_PARAM(per_ack, 0, 0, 1);
+MODULE_PARM_DESC(per_ack, "one step for one ACK, whatever it acknowledges (0/1, default 0)");
+SATCC_PARAM(pacing, 1, 0, 1);
+MODULE_PARM_DESC(pacing, "pace new flows (0/1, default 1)");
+
+/* The thresholds and their K. Not to change under a flow, which may be anywhere
+ * between them: set at load only.
+ */
+static u32 mtsi_thr[MTSI_MAX_ZONES] = { 20, 30, 40 };
+static u32 mtsi_k[MTSI_MAX_ZONES] = { 4, 2, 1 };
+static unsigned int mtsi_thr_count = 3;
+static unsigned int mtsi_k_count = 3;
+
+static int mtsi_set_word(const char *val, const struct kernel_param *kp, u32 min,
+			 u32 max)
+{
+	u32 value;
+	int err;
+
+	err = kstrtou32(val, 0, &value);
+	if (err)
+		return err;
+	if (value < min || value > max)
+		return -ERANGE;
+	*(u32 *)kp->arg = value;
+
+	return 0;
+}
+
+/* One of thr. That they increase is for mtsi_check_zones() to see. */
+static int mtsi_set_thr(const char *val, const struct kernel_param *kp)
+{
+	return mtsi_set_word(val, kp, 1, MTSI_MAX_THR);
+}
+
+static int mtsi_set_k(const char *val, const struct kernel_param *kp)
+{
+	return mtsi_set_word(val, kp, 0, MTSI_MAX_F);
+}
+
+static const struct kernel_param_ops mtsi_thr_ops = {
+	.set = mtsi_set_thr,
+	.get = param_get_uint,
+};
+
+static const struct kernel_param_ops mtsi_k_ops = {
+	.set = mtsi_set_k,
+	.get = param_get_uint,
+};
+
+static struct kparam_array mtsi_thr_array = {
+	.max	  = MTSI_MAX_ZONES,
+	.elemsize = sizeof(mtsi_thr[0]),
+	.num	  = &mtsi_thr_count,
+	.ops	  = &mtsi_thr_ops,
+	.elem	  = mtsi_thr,
+};
+
+static struct kparam_array mtsi_k_array = {
+	.max	  = MTSI_MAX_ZONES,
+	.elemsize = sizeof(mtsi_k[0]),
+	.num	  = &mtsi_k_count,
+	.ops	  = &mtsi_k_ops,
+	.elem	  = mtsi_k,
+};
+
+module_param_cb(thr, &param_array_ops, &mtsi_thr_array, 0444);
+MODULE_PARM_DESC(thr, "mode mtsi: 1 to 8 thresholds, increasing, segments (1..1048576 each, default 20,30,40)");
+module_param_cb(k, &param_array_ops, &mtsi_k_array, 0444);
+MODULE_PARM_DESC(k, "mode mtsi: K below each threshold, segments per ACK (0..1024 each, default 4,2,1)");
+
+/* MTSI_F_ in their order */
+static const char * const mtsi_modes[] = { "mtsi", "const", "linear" };
+static u8 mtsi_mode = MTSI_F_MTSI;
+
+static int mtsi_set_mode(const char *val, const struct kernel_param *kp)
+{
+	int index = sysfs_match_string(mtsi_modes, val);
+
+	if (index < 0)
+		return index;
+	WRITE_ONCE(mtsi_mode, MTSI_F_MTSI + index);
+
+	return 0;
+}
+
+static int mtsi_get_mode(char *buffer, const struct kernel_param *kp)
+{
+	return sysfs_emit(buffer, "%s\n", mtsi_modes[READ_ONCE(mtsi_mode) - MTSI_F_MTSI]);
+}
+
+static const struct kernel_param_ops mtsi_mode_ops = {
+	.set = mtsi_set_mode,
+	.get = mtsi_get_mode,
+};
+
+module_param_cb(mode, &mtsi_mode_ops, NULL, 0644);
+MODULE_PARM_DESC(mode, "the function F: mtsi, const or linear (default mtsi)");
+
+static u8 mtsi_current_mode(u8 ca_state)
+{
+	if (ca_state == TCP_CA_Loss && !satcc_param(loss_mtsi))
+		return MTSI_PLAIN;
+
+	return READ_ONCE(mtsi_mode);
+}
+
+/* How many ACKs an ACK is at most taken for, in slow start. Segments acknowledged
+ * together are taken for as many ACKs back to back; but what all those would release
+ * goes out as one burst if nothing spaces it.
+ */
+static u32 mtsi_ack_limit(const struct sock *sk, u8 mode)
+{
+	u32 limit;
+
+	if (mode == MTSI_PLAIN)
+		return MTSI_NO_LIMIT;
+	if (satcc_param(per_ack))
+		return 1;
+	limit = satcc_param(abc_l);
+	if (limit)
+		return limit;
+
+	return satcc_pacing_enabled(sk) ? MTSI_NO_LIMIT : MTSI_UNPACED_LIMIT;
+}
+
+static struct mtsi_basis mtsi_basis(const struct sock *sk, u8 ca_state)
+{
+	const struct mtsi *ca = inet_csk_ca(sk);
+	u8 mode = mtsi_current_mode(ca_state);
+
+	return (struct mtsi_basis){
+		.f_old	   = ca->f,
+		.cnt_old   = tcp_sk(sk)->snd_cwnd_cnt,
+		.ack_limit = mtsi_ack_limit(sk, mode),
+		.mode	   = mode,
+	};
+}
+
+/* Slow start, as far as acks reach, up to ssthresh. Returns how many of acks are
+ * congestion avoidance's. The F of a flow in Loss waits: see mtsi_set_state().
+ */
+static u32 mtsi_start(struct sock *sk, struct mtsi_basis *basis, u32 acks)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 limit = satcc_cwnd_limit(tp);
+	u32 linear_thr = satcc_param(linear_thr), linear_k = 1;
+	struct mtsi_growth growth = { .cwnd = tcp_snd_cwnd(tp), .f = basis->f_old };
+	struct mtsi_rule rule = { .above = 1, .f_max = satcc_param(f_max) };
+	struct mtsi *ca = inet_csk_ca(sk);
+
+	switch (basis->mode) {
+	case MTSI_F_MTSI:
+		rule.thr = mtsi_thr;
+		rule.k = mtsi_k;
+		rule.zones = mtsi_thr_count;
+		break;
+	case MTSI_F_LINEAR:
+		rule.thr = &linear_thr;
+		rule.k = &linear_k;
+		rule.zones = 1;
+		break;
+	case MTSI_F_CONST:
+		rule.above = satcc_param(const_k);
+		break;
+	}
+
+	acks = mtsi_slow_start(&rule, &growth, min(tp->snd_ssthresh, limit), acks);
+	basis->k = growth.k;
+	basis->steps = growth.steps;
+	if (basis->mode != MTSI_PLAIN)
+		WRITE_ONCE(ca->f, growth.f);
+	tcp_snd_cwnd_set(tp, min(growth.cwnd, limit));
+
+	/* Below ssthresh at the limit there is nothing to do for what is left. */
+	return growth.cwnd < tp->snd_ssthresh ? 0 : acks;
+}
+
+static void mtsi_reset(struct sock *sk)
+{
+	struct mtsi *ca = inet_csk_ca(sk);
+
+	WRITE_ONCE(ca->f, satcc_param(f0));
+}
+
+/* The initial window, where one is asked for: only if nothing was sent. After a lost
+ * SYN, which with a second makes the kernel cut the window to 1, it is no reason to
+ * have a larger one than the kernel's.
+ */
+static void mtsi_init_cwnd(struct sock *sk, u32 limit)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 iw = satcc_param(iw);
+
+	if (!iw || tp->bytes_sent)
+		return;
+	if (tp->total_retrans)
+		iw = min(iw, tcp_snd_cwnd(tp));
+
+	tcp_snd_cwnd_set(tp, min(iw, limit));
+}
+
+/* Before, in or long after the handshake. */
+static void mtsi_init(struct sock *sk)
+{
+	u8 ca_state = inet_csk(sk)->icsk_ca_state;
+	struct satcc_event ev = satcc_event(sk, SATCC_EV_INIT, ca_state);
+	struct mtsi_basis basis;
+
+	if (satcc_param(pacing))
+		satcc_pacing_enable(sk);
+	basis = mtsi_basis(sk, ca_state);
+	mtsi_reset(sk);
+	mtsi_init_cwnd(sk, ev.limit);
+	ev.cwnd = tcp_snd_cwnd(tcp_sk(sk));
+
+	trace_mtsi(sk, &ev, &basis);
+}
+
+/* The account of an ACK. Apart, and asked for only when someone listens: it would be
+ * half the work of an ACK.
+ */
+static noinline void mtsi_trace_ack(struct sock *sk, u32 acked, u32 cwnd_old,
+				    bool grown, struct mtsi_basis basis)
+{
+	struct satcc_event ev = satcc_ack_event(sk, acked, cwnd_old, grown);
+
+	trace_mtsi(sk, &ev, &basis);
+}
+
+/* An ACK in slow start, which may end in it. */
+static noinline void mtsi_start_ack(struct sock *sk, u32 acked)
+{
+	struct mtsi_basis basis = mtsi_basis(sk, inet_csk(sk)->icsk_ca_state);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = tcp_snd_cwnd(tp), left;
+
+	left = mtsi_start(sk, &basis, min(acked, basis.ack_limit));
+	if (left)
+		tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), left);
+	if (trace_mtsi_enabled())
+		mtsi_trace_ack(sk, acked, cwnd, true, basis);
+}
+
+static void mtsi_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	bool grown = tcp_is_cwnd_limited(sk);
+	u32 cwnd = tcp_snd_cwnd(tp), cnt = tp->snd_cwnd_cnt;
+
+	if (grown && tcp_in_slow_start(tp)) {
+		mtsi_start_ack(sk, acked);
+		return;
+	}
+
+	if (grown)
+		tcp_cong_avoid_ai(tp, cwnd, acked);
+	if (trace_mtsi_enabled()) {
+		struct mtsi_basis basis = mtsi_basis(sk, inet_csk(sk)->icsk_ca_state);
+
+		basis.cnt_old = cnt;
+		mtsi_trace_ack(sk, acked, cwnd, grown, basis);
+	}
+}
+
+static u32 mtsi_ssthresh(struct sock *sk)
+{
+	u8 ca_state = inet_csk(sk)->icsk_ca_state;
+	struct satcc_event ev = satcc_event(sk, SATCC_EV_SSTHRESH, ca_state);
+	struct mtsi_basis basis = mtsi_basis(sk, ca_state);
+
+	ev.ssthresh = tcp_reno_ssthresh(sk);
+	trace_mtsi(sk, &ev, &basis);
+
+	return ev.ssthresh;
+}
+
+static u32 mtsi_undo_cwnd(struct sock *sk)
+{
+	u8 ca_state = inet_csk(sk)->icsk_ca_state;
+	struct satcc_event ev = satcc_event(sk, SATCC_EV_UNDO, ca_state);
+	struct mtsi_basis basis = mtsi_basis(sk, ca_state);
+
+	ev.cwnd = tcp_reno_undo_cwnd(sk);
+	trace_mtsi(sk, &ev, &basis);
+
+	return ev.cwnd;
+}
+
+/* Called before the state changes. A timeout always comes here, while CA_EVENT_LOSS
+ * is left out for one in fast recovery.
+ */
+static void mtsi_set_state(struct sock *sk, u8 new_state)
+{
+	struct satcc_event ev = satcc_event(sk, SATCC_EV_STATE, new_state);
+	struct mtsi_basis basis = mtsi_basis(sk, new_state);
+
+	if (new_state <= TCP_CA_Disorder)
+		return;
+
+	if (new_state == TCP_CA_Loss)
+		mtsi_reset(sk);
+	trace_mtsi(sk, &ev, &basis);
+}
+
+static void mtsi_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	u8 ca_state = inet_csk(sk)->icsk_ca_state;
+	struct satcc_event ev;
+	struct mtsi_basis basis;
+
+	if (event != CA_EVENT_CWND_RESTART)
+		return;
+
+	ev = satcc_event(sk, SATCC_EV_IDLE, ca_state);
+	basis = mtsi_basis(sk, ca_state);
+	mtsi_reset(sk);
+	trace_mtsi(sk, &ev, &basis);
+}
+
+static u32 mtsi_min_tso_segs(struct sock *sk)
+{
+	return satcc_pacing_min_tso_segs(sk, satcc_param(pacing));
+}
+
+/* In the slot of Vegas, which ss(8) knows: enabled = F is in force now, rttcnt = F,
+ * rtt = smoothed, minrtt = smallest; us.
+ */
+static size_t mtsi_get_info(struct sock *sk, u32 ext, int *attr,
+			    union tcp_cc_info *info)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct mtsi *ca = inet_csk_ca(sk);
+	bool enabled = tcp_in_slow_start(tp) &&
+		       mtsi_current_mode(inet_csk(sk)->icsk_ca_state) != MTSI_PLAIN;
+
+	return satcc_vegas_info(ext, attr, info, enabled, READ_ONCE(ca->f),
+				tp->srtt_us >> 3,
+				tp->srtt_us ? tcp_min_rtt(tp) : 0);
+}
+
+static struct tcp_congestion_ops tcp_mtsi __read_mostly = {
+	.init		= mtsi_init,
+	.ssthresh	= mtsi_ssthresh,
+	.undo_cwnd	= mtsi_undo_cwnd,
+	.cong_avoid	= mtsi_cong_avoid,
+	.set_state	= mtsi_set_state,
+	.cwnd_event	= mtsi_cwnd_event,
+	.get_info	= mtsi_get_info,
+	.owner		= THIS_MODULE,
+	.name		= "mtsi",
+};
+
+/* Do thr and k make a function? Each alone has been seen to be within bounds. */
+static int __init mtsi_check_zones(void)
+{
+	unsigned int i;
+
+	if (mtsi_thr_count != mtsi_k_count) {
+		pr_err("mtsi: %u thresholds in thr, but %u values in k\n",
+		       mtsi_thr_count, mtsi_k_count);
+		return -EINVAL;
+	}
+	for (i = 1; i < mtsi_thr_count; i++) {
+		if (mtsi_thr[i] <= mtsi_thr[i - 1]) {
+			pr_err("mtsi: thr does not increase: %u after %u\n",
+			       mtsi_thr[i], mtsi_thr[i - 1]);
+			return -EINVAL;
+		}
+	}
+
+	return 0;
+}
+
+static int __init mtsi_register(void)
+{
+	int err;
+
+	BUILD_BUG_ON(sizeof(struct mtsi) > ICSK_CA_PRIV_SIZE);
+
+	err = mtsi_check_zones();
+	if (err)
+		return err;
+	satcc_set_min_tso_segs(&tcp_mtsi, mtsi_min_tso_segs);
+
+	return tcp_register_congestion_control(&tcp_mtsi);
+}
+
+static void __exit mtsi_unregister(void)
+{
+	tcp_unregister_congestion_control(&tcp_mtsi);
+}
+
+module_init(mtsi_register);
+module_exit(mtsi_unregister);
+
+MODULE_AUTHOR("satcc authors");
+MODULE_DESCRIPTION("TCP MTSI: Marchese's slow start with smoothed increase");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1");

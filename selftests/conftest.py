@@ -4,10 +4,29 @@
 import pytest
 
 from bench.lab import scenario
-from bench.lab.run import Lab
+from bench.lab.run import Lab, Run
+from selftests import oracle
 
 
 closing_line = pytest.StashKey()
+
+
+class CheckedLab(Lab):
+    """The lab, with the oracle over every run that has a trace."""
+
+    def __init__(self):
+        super().__init__()
+        self.reports = {}           # by a run's identity
+
+    def run(self, *arguments, **keywords) -> Run:
+        run = super().run(*arguments, **keywords)
+        identity = run.meta["identity"]
+        if identity not in self.reports:
+            self.reports[identity] = oracle.check(run).raise_first()
+        return run
+
+
+the_lab = pytest.StashKey()
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -16,6 +35,13 @@ def pytest_terminal_summary(terminalreporter, config):
              for kind in ("passed", "failed", "error", "skipped")}
     for report in terminalreporter.stats.get("skipped", []):
         terminalreporter.write_line(f"skipped: {report.nodeid}: {report.longrepr[2]}")
+    if the_lab in config.stash:
+        reports = [report for report in config.stash[the_lab].reports.values() if report.counts]
+        changes = {policy: sum(report.counts[policy].changes for report in reports
+                               if policy in report.counts) for policy in oracle.POLICIES}
+        terminalreporter.write_line(
+            f"oracle: {sum(changes.values())} window changes of {len(reports)} runs recomputed: "
+            + ", ".join(f"{policy} {count}" for policy, count in changes.items()))
     config.stash[closing_line] = (
         f"{count['passed']} passed, {count['failed'] + count['error']} failed, "
         f"{count['skipped']} skipped")
@@ -28,9 +54,10 @@ def pytest_unconfigure(config):
 
 
 @pytest.fixture(scope="session")
-def lab():
-    """The default kernel, booted once."""
-    return Lab()
+def lab(pytestconfig):
+    """The default kernel, booted once; every window of its runs is recomputed."""
+    pytestconfig.stash[the_lab] = CheckedLab()
+    return pytestconfig.stash[the_lab]
 
 
 @pytest.fixture(scope="session")
@@ -38,8 +65,8 @@ def geo():
     """Make a scenario: one flow over a satellite link, unless arguments say otherwise.
 
     Keywords of the link: rate_mbit (0: no bottleneck), queue_bdp or queue_packets, rtt_ms,
-    loss_pct, and line, a table of more for the stretch that has the loss.  Of the flow: cc, bytes or seconds, and flow,
-    a table of more.  The rest goes to the scenario as it is.
+    loss_pct, and line, a table of more for the stretch that has the loss.  Of the flow: cc, bytes
+    or seconds, and flow, a table of more.  The rest goes to the scenario as it is.
     """
     def make(cc="hybla_full", rate_mbit=2, rtt_ms=600, loss_pct=0, bytes=0, seconds=0, changes=(),
              queue_packets=0, queue_bdp=0, line=None, flow=None, **rest):

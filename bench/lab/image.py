@@ -74,6 +74,11 @@ def module_flags(folder: Path) -> list[str]:
     return [f"KCFLAGS=-ffile-prefix-map={folder}/="]
 
 
+def kbuild(what: str, kdir: Path, folder: Path) -> None:
+    """Build the modules in a folder for the kernel whose headers are in kdir."""
+    _run(what, ["make", "-C", kdir, f"M={folder}", "modules", *module_flags(folder)])
+
+
 def stripped(module: Path) -> bytes:
     """A module without debug information, which would tell where it was built."""
     with tempfile.NamedTemporaryFile(suffix=".ko") as out:
@@ -81,16 +86,20 @@ def stripped(module: Path) -> bytes:
         return Path(out.name).read_bytes()
 
 
-def build_modules(release: str) -> Path:
+def build_modules(release: str, instead: tuple = ()) -> Path:
     """Build our modules out of a copy of the sources, so that kernels do not share objects.
 
+    instead: (path below the top, text) pairs, each in place of a file's own text; for tests that
+    need a fault.
     Returns the folder with the *.ko files.  Nothing is built when nothing changed.
     """
     sources = [path for folder in _source_folders() for path in folder.iterdir()
                if path.suffix in (".c", ".h")]
     sources.append(TOP / "Kbuild")
     kdir = packages.headers(release)
-    out = BUILD / "modules" / release / digest(sources)[:16]
+    made_of = hashlib.sha256((digest(sources) + repr(instead)).encode()).hexdigest() \
+        if instead else digest(sources)
+    out = BUILD / "modules" / release / made_of[:16]
     with locked("modules"):
         if (out / "done").exists():
             return out
@@ -99,7 +108,9 @@ def build_modules(release: str) -> Path:
             copy = out / path.relative_to(TOP)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
-        _run("module build", ["make", "-C", kdir, f"M={out}", "modules", *module_flags(out)])
+        for name, text in instead:
+            (out / name).write_text(text)
+        kbuild("module build", kdir, out)
         (out / "done").touch()
     return out
 
@@ -151,7 +162,7 @@ def _depends(release: str, tree: Path) -> dict[str, list[str]]:
     return table
 
 
-def _stage(release: str, stage: Path) -> None:
+def _stage(release: str, stage: Path, instead: tuple) -> None:
     """Lay out the guest's file system in a folder."""
     tools = packages.guest_programs()
     for folder in ("bin", "sbin", "usr/bin", "usr/sbin", "dev", "proc", "sys", "run", "tmp", "etc",
@@ -179,11 +190,11 @@ def _stage(release: str, stage: Path) -> None:
     (stage / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
     (stage / "etc/group").write_text("root:x:0:\n")
     (stage / "etc/hosts").write_text("127.0.0.1 localhost\n")
-    _stage_modules(release, stage)
+    _stage_modules(release, stage, instead)
     shutil.copy(GUEST / "init", stage / "init")
 
 
-def _stage_modules(release: str, stage: Path) -> None:
+def _stage_modules(release: str, stage: Path, instead: tuple) -> None:
     """The kernel's modules an experiment can use, and all of ours."""
     tree = packages.kernel(release)
     table = _depends(release, tree)
@@ -197,7 +208,7 @@ def _stage_modules(release: str, stage: Path) -> None:
             copy = target / path
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(tree / "lib/modules" / release / path, copy)
-    ours = sorted(build_modules(release).glob("*/*.ko"))
+    ours = sorted(build_modules(release, instead).glob("*/*.ko"))
     (target / "updates").mkdir(parents=True)
     for path in ours:
         (target / "updates" / path.name).write_bytes(stripped(path))
@@ -241,8 +252,8 @@ def write_cpio(stage: Path, target: Path) -> None:
 
 
 @functools.cache
-def build(series: str = "6.1") -> Image:
-    """Everything a guest needs, built as far as it is not there yet."""
+def build(series: str = "6.1", instead: tuple = ()) -> Image:
+    """Everything a guest needs, built as far as it is not there yet.  instead: build_modules()'s."""
     if " " in str(BUILD):
         raise LabError(f"kbuild cannot work below a path with a space in it: {BUILD}")
     folder = BUILD / "lab"
@@ -252,7 +263,7 @@ def build(series: str = "6.1") -> Image:
         vmlinuz = packages.kernel(release) / "boot" / f"vmlinuz-{release}"
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             stage, initramfs = Path(scratch) / "stage", Path(scratch) / "initramfs"
-            _stage(release, stage)
+            _stage(release, stage, instead)
             write_cpio(stage, initramfs)
             identity = digest([vmlinuz, initramfs])
             final = folder / f"initramfs-{release}-{identity[:16]}.cpio"

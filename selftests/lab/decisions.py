@@ -4,22 +4,22 @@
 import dataclasses
 
 from bench.lab.scenario import Flow
+from selftests import oracle
 
-NAMES = {1: "init", 2: "start", 3: "avoid", 4: "start_exit", 5: "held", 6: "ssthresh", 7: "undo",
-         8: "state", 9: "idle"}
 GROWTH = ("start", "avoid", "start_exit")
-CWR, RECOVERY, LOSS = 2, 3, 4           # enum tcp_ca_state, beyond Open and Disorder
+DISORDER, CWR, RECOVERY, LOSS = 1, 2, 3, 4      # enum tcp_ca_state
 
 
 def of(run, policy, *names):
     """The events of a run's only flow of this policy as dicts, oldest first, with `name` and `t_s`;
     only those so named, if names are given."""
+    known = {**oracle.NAMES, **oracle.POLICIES[policy].CODES}
     times, records = run.events[f"satcc:{policy}"]
     rows = []
     for time, record in zip(times, records):
         row = {field: int(record[field]) for field in records.dtype.names
                if not field.startswith("common_")}
-        rows.append({**row, "name": NAMES[row["event"]], "t_s": int(time) / 1e9})
+        rows.append({**row, "name": known[row["event"]], "t_s": int(time) / 1e9})
     return [row for row in rows if not names or row["name"] in names]
 
 

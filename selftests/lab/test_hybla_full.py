@@ -2,14 +2,14 @@
 """hybla_full in a real kernel, over real paths."""
 
 import dataclasses
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from bench.lab import measure, pcap
 from bench.lab.scenario import Flow
-from selftests.lab import replay
+from selftests import oracle
+from selftests.lab import decisions
 
 pytestmark = pytest.mark.lab
 
@@ -19,9 +19,16 @@ EACH_ACK = {"quickack": 1}
 WIDE = {"rate_mbit": 100, "queue_packets": 2000}
 
 
+PLAIN_SACK, PLAIN_TS = 1, 2         # enum hybla_plain
+
+
+def named(run, *names):
+    return decisions.of(run, "hybla_full", *names)
+
+
 def grown(run, count, first="start"):
     """cwnd after each of the first ACKs that grew it."""
-    rows = replay.named(run, "start", "start_exit", "avoid")
+    rows = named(run, "start", "start_exit", "avoid")
     begin = next(n for n, row in enumerate(rows) if row["name"].startswith(first))
     return [row["cwnd"] for row in rows[begin:begin + count]]
 
@@ -38,7 +45,7 @@ def test_slow_start_then_avoidance_follow_the_table(lab, geo):
     run = lab.run(after_another(geo(**WIDE, rtt_ms=100, bytes=200_000, receiver=EACH_ACK,
                                     sender={"ssthresh": 50})))
     assert grown(run, 12) == [25, 40, 50, 50, 50, 50, 51, 51, 51, 52, 52, 52]
-    assert not replay.named(run, "hoe_set")
+    assert not named(run, "hoe_set")
 
 
 def test_geo_jump_and_growth_follow_the_table(lab, geo):
@@ -63,7 +70,7 @@ def test_hoe_estimate_is_the_path(lab, geo, rate_mbit, rtt_ms):
     """ssthresh = bottleneck rate x minimum RTT, within 3 % and the segment it is rounded by."""
     made = geo(rate_mbit=rate_mbit, rtt_ms=rtt_ms, bytes=300_000)
     run = lab.run(made)
-    decided, = replay.named(run, "hoe_set")
+    decided, = named(run, "hoe_set")
     frames = rate_mbit * 1e6 / 8 / made.frame_bytes * rtt_ms / 1e3
     assert decided["ssthresh"] == pytest.approx(frames, rel=0.03, abs=1)
 
@@ -71,50 +78,33 @@ def test_hoe_estimate_is_the_path(lab, geo, rate_mbit, rtt_ms):
 def test_hoe_fit_is_exact(lab, geo):
     """The kernel's integer fit, redone in fractions from the points it reports."""
     run = lab.run(geo(bytes=300_000))
-    points = replay.hoe_points(run)
-    decided, = replay.named(run, "hoe_set")
-    assert len(points) == decided["hoe_points"] >= 3
-    exact = replay.line_slope(points) * decided["min_rtt_us"]
-    assert decided["ssthresh"] == exact // 1
+    decided, = named(run, "hoe_set")
+    assert decided["hoe_points"] >= 3
+    oracle.check(run).raise_first()
 
 
 @pytest.mark.parametrize("path", [
     {"bytes": 5_000_000}, {"seconds": 60, "loss_pct": 1},
     {"seconds": 30, "rtt_ms": 100, "rate_mbit": 10}, {"bytes": 2_000_000, "rtt_ms": 20}],
     ids=["queue", "loss", "100ms", "20ms"])
-def test_every_avoidance_step_is_exact(lab, geo, path):
-    """Every window change in congestion avoidance, recomputed from rho and the ACKs."""
+def test_every_step_is_exact(lab, geo, path):
+    """Every window, recomputed from the ACKs and RTT samples."""
     run = lab.run(geo(**path))
-    checked, thinned, credit = 0, 0, Fraction(0)
-    for row in replay.decisions(run):
-        if row["name"] in ("state", "idle", "init"):
-            credit = Fraction(0)
-        if row["name"] not in ("avoid", "start_exit", "start"):
-            continue
-        if row["name"] == "avoid":
-            rho = Fraction(row["rho_q16"], 1 << 16)
-            credit = min(credit, Fraction(row["cwnd_old"]))
-            cwnd, credit = replay.avoid_once(row["cwnd_old"], rho, row["acked"], credit)
-            assert row["cwnd"] == cwnd, row
-            checked += 1
-        credit = Fraction(row["credit_q16"], 1 << 16) if row["name"] != "avoid" else credit
-        # Q16 keeps what a fraction of a segment leaves to within the square of rho's rounding.
-        assert abs(credit - Fraction(row["credit_q16"], 1 << 16)) < Fraction(1, 100), row
-        credit = Fraction(row["credit_q16"], 1 << 16)
-        thinned += row["acked"] > 1
-    assert checked > 100
+    assert oracle.check(run).raise_first().changes > 100
+    thinned = [row for row in named(run, "avoid") if row["acked"] > 1]
     assert thinned, "every ACK was for one segment: delayed ACKs were not met"
 
 
 def test_20_ms_is_reno(lab, geo):
-    """Below the reference RTT rho is 1: the same packets as Reno, window by window."""
+    """Below the reference RTT rho is 1: the same windows as Reno, ACK by ACK to the first loss.  After
+    it a millisecond's difference decides which segment is lost next."""
     path = dict(rtt_ms=20, rate_mbit=10, seconds=10, modules={"tcp_hybla_full": {"pacing": 0, "hoe": 0}})
     ours, reno = lab.run(geo(**path)), lab.run(geo("reno", **path))
-    assert all(row["rho_q16"] == 1 << 16 for row in replay.named(ours, "avoid", "start"))
+    assert all(row["rho_q16"] == 1 << 16 for row in named(ours, "avoid", "start"))
     _, mine, _ = measure.cwnd_series(ours)
     _, other, _ = measure.cwnd_series(reno)
-    count = min(len(mine), len(other))
-    assert count > 1000 and np.abs(mine[:count] - other[:count]).max() <= 1
+    count = min(np.flatnonzero(np.diff(windows) < 0)[0] for windows in (mine, other))
+    assert count > 50 and np.abs(mine[:count] - other[:count]).max() <= 1
 
 
 def gaps_after(run, seconds):
@@ -145,12 +135,12 @@ def test_train_leaves_back_to_back(lab, geo):
 
 
 @pytest.mark.parametrize("sysctl, bit", [
-    ("net.ipv4.tcp_sack", replay.PLAIN_SACK), ("net.ipv4.tcp_timestamps", replay.PLAIN_TS)])
+    ("net.ipv4.tcp_sack", PLAIN_SACK), ("net.ipv4.tcp_timestamps", PLAIN_TS)])
 def test_without_sack_or_timestamps_it_is_reno(lab, geo, sysctl, bit):
     run = lab.run(geo(bytes=300_000, sender={"sysctl": {sysctl: 0}}))
-    grown_rows = replay.named(run, "start", "avoid", "start_exit")
+    grown_rows = named(run, "start", "avoid", "start_exit")
     assert grown_rows and all(row["plain"] & bit and row["rho_q16"] == 1 << 16 for row in grown_rows)
-    assert not replay.named(run, "hoe_set")
+    assert not named(run, "hoe_set")
     for row in grown_rows:
         assert row["cwnd"] - row["cwnd_old"] <= row["acked"]
     options = measure.FlowView(run).syn
@@ -160,7 +150,7 @@ def test_without_sack_or_timestamps_it_is_reno(lab, geo, sysctl, bit):
 def test_requirements_can_be_lifted(lab, geo):
     run = lab.run(geo(bytes=300_000, sender={"sysctl": {"net.ipv4.tcp_timestamps": 0}},
                       modules={"tcp_hybla_full": {"require_ts": 0}}))
-    assert replay.named(run, "hoe_set")
+    assert named(run, "hoe_set")
 
 
 def test_switch_on_a_live_flow(lab, geo):
@@ -168,11 +158,11 @@ def test_switch_on_a_live_flow(lab, geo):
     Hoe train, and the transfer arrives."""
     run = lab.run(geo("cubic", bytes=3_000_000,
                       changes=[[4000, "hybla_full"], [8000, "reno"], [10000, "hybla_full"]]))
-    inits = replay.named(run, "init")
+    inits = named(run, "init")
     assert len(inits) == 2
     for row in inits:
         assert row["cwnd"] == row["cwnd_old"] > 10
-    assert not replay.named(run, "hoe_set", "hoe_gamma", "hoe_none")
+    assert not named(run, "hoe_set", "hoe_gamma", "hoe_none")
     assert measure.FlowView(run).transfer_s(3_000_000)
 
 
@@ -181,14 +171,14 @@ def test_ipv6(lab, geo):
     v4, v6 = lab.run(geo(bytes=1_000_000)), lab.run(geo(bytes=1_000_000, family=6))
     times = [measure.FlowView(run).transfer_s(1_000_000) for run in (v4, v6)]
     assert times[1] / times[0] == pytest.approx(1, abs=0.06)
-    assert replay.named(v6, "hoe_set")[0]["ssthresh"] == pytest.approx(100, abs=2)
+    assert named(v6, "hoe_set")[0]["ssthresh"] == pytest.approx(100, abs=2)
 
 
 def test_loss_halves_and_drops_the_credit(lab, geo):
     run = lab.run(geo(seconds=40, loss_pct=1))
-    states = replay.named(run, "state")
+    states = named(run, "state")
     assert states and all(row["credit_q16"] == 0 and row["start_q16"] == 0 for row in states)
-    for row in replay.named(run, "ssthresh"):
+    for row in named(run, "ssthresh"):
         assert row["ssthresh"] == max(row["cwnd_old"] // 2, 2)
 
 
@@ -197,12 +187,14 @@ def test_idle_restart_drops_the_credit_and_keeps_rho(lab, geo):
     made = geo(bytes=400_000)
     run = lab.run(dataclasses.replace(made, flows=(
         dataclasses.replace(made.flows[0], pause_ms=10_000),)))
-    rows = replay.decisions(run)
+    rows = named(run)
     idle, = [number for number, row in enumerate(rows) if row["name"] == "idle"]
     assert rows[idle]["credit_q16"] == 0 and rows[idle]["start_q16"] == 0
     assert rows[idle - 1]["cwnd"] > 100 and rows[idle + 1]["cwnd_old"] <= 10
-    assert rows[idle + 1]["rho_q16"] == rows[idle - 1]["rho_q16"] > 20 << 16
-    assert len(replay.named(run, "hoe_set")) == 1
+    # The minimum RTT may fall by a microsecond.
+    assert rows[idle + 1]["rho_q16"] == pytest.approx(rows[idle - 1]["rho_q16"], rel=1e-5)
+    assert rows[idle + 1]["rho_q16"] > 20 << 16
+    assert len(named(run, "hoe_set")) == 1
 
 
 def test_cc_info_tells_rho_and_the_smallest_rtt(lab, geo):
@@ -218,7 +210,7 @@ def test_an_applications_rhythm_is_no_train(lab, geo):
     made = geo(bytes=2 * 5 * 1448)
     run = lab.run(dataclasses.replace(made, flows=(
         dataclasses.replace(made.flows[0], pause_ms=3000),)))
-    assert not replay.named(run, "hoe_set", "hoe_none", "hoe_gamma")
+    assert not named(run, "hoe_set", "hoe_none", "hoe_gamma")
 
 
 def test_initial_window_of_rho(lab, geo):

@@ -2,6 +2,7 @@
 """The comparison `make bench` prints: what it runs, and what is read from the runs."""
 
 import dataclasses
+import hashlib
 import os
 import queue
 import threading
@@ -14,6 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from . import cost
 from .lab import machine, measure, scenario
 from .lab.errors import LabError
 from .lab.run import Lab, Run
@@ -49,8 +51,8 @@ class Item:
 
     link: str
     policy: Policy
-    kind: str                   # transfer, bulk
-    amount: int                 # bytes, seconds
+    kind: str                   # transfer, bulk, cost, long, shared; see plan()
+    amount: int                 # bytes of a transfer; of the others, seconds
     loss_pct: float
     seed: int
     scenario: Scenario
@@ -62,7 +64,11 @@ class Item:
         return FIXED_WALL_S + size / self.scenario.mss * PACKET_WALL_S / (3 if self.loss_pct else 1)
 
     def expected_virtual_s(self) -> float:
-        return self.amount if self.kind == "bulk" else self.scenario.ideal_s(self.amount)
+        return self.scenario.ideal_s(self.amount) if self.kind == "transfer" else self.amount
+
+    def files(self, release: str) -> dict[str, bytes]:
+        """What the guest needs beside the scenario."""
+        return cost.files(release) if self.kind == "cost" else {}
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,10 @@ class Plan:
     policies: tuple[Policy, ...]
     links: dict[str, Scenario]
     items: tuple[Item, ...]
+    fast: Scenario | None = None        # the link of the long comparison, if that is asked for
+
+    def of(self, *kinds: str) -> list[Item]:
+        return [item for item in self.items if item.kind in kinds]
 
 
 def with_loss(base: Scenario, loss_pct: float) -> Scenario:
@@ -81,27 +91,63 @@ def with_loss(base: Scenario, loss_pct: float) -> Scenario:
     return dataclasses.replace(base, hops=hops)
 
 
-def plan(path: Path = HERE / "compare.toml") -> Plan:
-    """Read the comparison's data file and lay out its runs."""
+def _read(name: str) -> Scenario:
+    return scenario.load(HERE / "scenarios" / f"{name}.toml")
+
+
+def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
+    """Read the comparison's data file and lay out its runs.
+
+    transfer, bulk: every policy alone on every link.  cost: the same, its instructions counted.
+    long: on a faster link at random loss; shared: several flows of one policy there.
+    """
     data = tomllib.loads(path.read_text())
     policies = tuple(Policy(entry["cc"], entry.get("ours", False),
                             tuple(entry.get("parameters", {}).items()))
                      for entry in data["policy"])
-    links = {name: scenario.load(HERE / "scenarios" / f"{name}.toml") for name in data["links"]}
+    links = {name: _read(name) for name in data["links"]}
     items = []
     for name, base in links.items():
         for policy in policies:
-            def add(kind, amount, loss_pct, seed):
-                flow = Flow(policy.cc, **{"bytes" if kind == "transfer" else "seconds": amount})
-                made = dataclasses.replace(with_loss(base, loss_pct), flows=(flow,), seed=seed,
-                                           modules=policy.modules)
-                items.append(Item(name, policy, kind, amount, loss_pct, seed, made.check()))
-            for size in data["transfers"]:
-                add("transfer", size, 0, 1)
-            for loss_pct in data["bulk_loss_pct"]:
-                for seed in data["seeds"] if loss_pct else [1]:
-                    add("bulk", data["bulk_seconds"], loss_pct, seed)
-    return Plan(data["title"], policies, links, tuple(items))
+            items += [_item(name, base, policy, "transfer", size, 0, 1) for size in data["transfers"]]
+            items += [_item(name, base, policy, "bulk", data["bulk_seconds"], loss_pct, seed)
+                      for loss_pct in data["bulk_loss_pct"]
+                      for seed in (data["seeds"] if loss_pct else [1])]
+    items += _cost_items(data["cost"], policies)
+    if long:
+        items += _long_items(data["long"], policies)
+    return Plan(data["title"], policies, links, tuple(items),
+                _read(data["long"]["link"]) if long else None)
+
+
+def _item(link: str, base: Scenario, policy: Policy, kind: str, amount: int, loss_pct: float,
+          seed: int, flows: int = 1, **changes) -> Item:
+    flow = Flow(policy.cc, **{"bytes" if kind == "transfer" else "seconds": amount})
+    made = dataclasses.replace(with_loss(base, loss_pct), flows=flows * (flow,), seed=seed,
+                               modules=policy.modules, **changes)
+    return Item(link, policy, kind, amount, loss_pct, seed, made.check())
+
+
+def _cost_items(data: dict, policies) -> list[Item]:
+    """No trace: the policies' own events are off, as they are for anybody but us."""
+    return [_item(data["link"], _read(data["link"]), policy, "cost", data["seconds"], loss_pct, 1,
+                  trace=(), before=cost.before(policy.cc), after=cost.AFTER)
+            for policy in policies if not policy.parameters for loss_pct in data["loss_pct"]]
+
+
+def _long_items(data: dict, policies) -> list[Item]:
+    base, shared = _read(data["link"]), data["shared"]
+    items = [_item(data["link"], base, policy, "long", data["seconds"], loss_pct, seed)
+             for policy in policies if not policy.parameters
+             for loss_pct in data["loss_pct"] for seed in data["seeds"]]
+    # The flows share the link, and the room for what they have not yet had acknowledged.
+    room = f"4096 87380 {2 * base.socket_bytes() // shared['flows']}"
+    sender = dataclasses.replace(base.sender, sysctl={"net.ipv4.tcp_wmem": room})
+    return items + [
+        _item(data["link"], base, policy, "shared", data["seconds"], loss_pct, seed,
+              flows=shared["flows"], sender=sender)
+        for policy in policies if policy.label in shared["policies"]
+        for loss_pct in shared["loss_pct"] for seed in (data["seeds"] if loss_pct else [1])]
 
 
 def run_all(lab: Lab, items, console: Console, use_cache: bool = True) -> list[Run]:
@@ -140,7 +186,8 @@ def run_all(lab: Lab, items, console: Console, use_cache: bool = True) -> list[R
                 with lock:
                     show()
 
-            run = lab.run(item.scenario, use_cache=use_cache, on_progress=heard)
+            run = lab.run(item.scenario, item.files(lab.image.release), use_cache=use_cache,
+                          on_progress=heard)
             with lock:
                 results[number], parts[number] = run, expected
                 if run.from_cache:
@@ -227,21 +274,110 @@ def speed(runs: list[Run], items) -> float | None:
     return float(np.median(rates)) if rates else None
 
 
-def collect(made: Plan, runs: list[Run]) -> dict:
-    """The report's data, without its `about`."""
+def jain(rates: list[float]) -> float | None:
+    """Jain's index of fairness: 1 when all get the same, 1/n when one gets everything."""
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else None
+
+
+def told_by_flows(run: Run) -> list[dict]:
+    """The kernel's TCP_INFO at the end of each flow."""
+    return [run.json(f"flow-{number}.json") for number in range(len(run.scenario.flows))]
+
+
+def _waited_pct(run: Run, key: str) -> float:
+    """The part of their busy time that flows spent waiting for a socket buffer, percent."""
+    told = told_by_flows(run)
+    return 100 * sum(one[key] for one in told) / max(1, sum(one["busy_time"] for one in told))
+
+
+def _digest(run: Run) -> str:
+    """SHA-256 of what a run without captures shows: its flows' ends and its queues' counters."""
+    names = sorted(path.name for path in run.folder.iterdir()
+                   if path.name.startswith(("flow-", "qdisc-")))
+    return hashlib.sha256(b"".join(run.read(name) for name in names)).hexdigest()
+
+
+def _long_rows(pairs) -> list[dict]:
+    """A row for each policy and loss; its lists have an entry a seed."""
+    grouped = {}
+    for item, run in pairs:
+        grouped.setdefault((item.policy.label, item.loss_pct), []).append((item, run))
+    rows = []
+    for (policy, loss_pct), mine in grouped.items():
+        rates = [[one["bytes_acked"] * 8 / item.amount / 1e6 for one in told_by_flows(run)]
+                 for item, run in mine]
+        rows.append({
+            "policy": policy, "loss_pct": loss_pct, "flows_mbit": rates,
+            "goodput_mbit": [sum(one) for one in rates], "jain": [jain(one) for one in rates],
+            "drops": [measure.queue_drops(run) for _, run in mine],
+            "sndbuf_limited_pct": [_waited_pct(run, "sndbuf_limited") for _, run in mine],
+            "rwnd_limited_pct": [_waited_pct(run, "rwnd_limited") for _, run in mine],
+            "seeds": [item.seed for item, _ in mine], "hash": [_digest(run) for _, run in mine]})
+    return rows
+
+
+def link_facts(name: str, base: Scenario) -> dict:
+    _, stage = base.bottleneck
+    return {"name": f"{stage.rate_mbit:g} Mbit/s", "scenario": name,
+            "rtt_ms": base.base_rtt_s * 1e3, "rate_mbit": stage.rate_mbit,
+            "net_rate_mbit": base.net_rate_bps / 1e6, "queue_packets": base.queue_packets(stage)}
+
+
+def collect_long(made: Plan, pairs) -> dict:
+    """The faster link: one flow alone, and several of one policy."""
+    alone = [pair for pair in pairs if pair[0].kind == "long"]
+    shared = [pair for pair in pairs if pair[0].kind == "shared"]
+    return {**link_facts(alone[0][0].link, made.fast), "seconds": alone[0][0].amount,
+            "rows": _long_rows(alone), "shared": _long_rows(shared),
+            "flows": max((len(item.scenario.flows) for item, _ in shared), default=0)}
+
+
+def collect_cost(pairs) -> dict:
+    """Instructions per ACK and by callback."""
+    item = pairs[0][0]
+    return {"link": link_facts(item.link, item.scenario)["name"], "seconds": item.amount,
+            "rtt_ms": item.scenario.base_rtt_s * 1e3, "rows": [
+                {"policy": item.policy.label, "loss_pct": item.loss_pct,
+                 **cost.of_run(run).as_dict(), "hash": run.hash} for item, run in pairs]}
+
+
+def collect_checks(pairs, check) -> dict:
+    """What the oracle says of every traced run of ours: by policy, how much was recomputed and
+    where it differs.
+
+    check: takes a Run; its answer has `counts` (policy -> .changes), `differences` (with .policy)
+    and `unchecked` (policy -> why).
+    """
+    found = {}
+    for item, run in pairs:
+        if not (item.policy.ours and item.scenario.trace):
+            continue
+        mine = found.setdefault(item.policy.label, {
+            "runs": 0, "changes": 0, "differences": [], "unchecked": []})
+        said = check(run)
+        mine["runs"] += bool(said.counts)
+        mine["changes"] += sum(count.changes for count in said.counts.values())
+        mine["differences"] += [str(one) for one in said.differences]
+        why = list(said.unchecked.values()) or ([] if said.counts else ["the oracle has no such policy"])
+        mine["unchecked"] += [text for text in why if text not in mine["unchecked"]]
+    return found
+
+
+def collect(made: Plan, runs: list[Run], check=None) -> dict:
+    """The report's data, without its `about`.  check: see collect_checks()."""
+    pairs = list(zip(made.items, runs))
     by = {(item.link, item.policy, item.kind, item.amount, item.loss_pct, item.seed): (item, run)
-          for item, run in zip(made.items, runs)}
+          for item, run in pairs}
     links = []
     for name, base in made.links.items():
-        mine = [(item, run) for item, run in zip(made.items, runs) if item.link == name]
+        mine = [(item, run) for item, run in pairs
+                if item.link == name and item.kind in ("transfer", "bulk")]
         bulk = [(policy, loss_pct) for policy in made.policies
                 for loss_pct in sorted({item.loss_pct for item, _ in mine if item.kind == "bulk"})]
         seconds = next(item.amount for item, _ in mine if item.kind == "bulk")
-        number, stage = base.bottleneck
         links.append({
-            "name": f"{stage.rate_mbit:g} Mbit/s", "scenario": name,
-            "rtt_ms": base.base_rtt_s * 1e3, "rate_mbit": stage.rate_mbit,
-            "net_rate_mbit": base.net_rate_bps / 1e6, "queue_packets": base.queue_packets(stage),
+            **link_facts(name, base),
             "transfers": [_transfer_row(item, run) for item, run in mine if item.kind == "transfer"],
             "bulk": [_bulk_row(policy, loss_pct, [
                 (item, run) for item, run in mine
@@ -251,10 +387,17 @@ def collect(made: Plan, runs: list[Run]) -> dict:
                 by[name, policy, "transfer", SHOWN_TRANSFER, 0, 1][1],
                 by[name, policy, "bulk", seconds, 0, 1][1], seconds) for policy in made.policies},
         })
-    return {"title": made.title, "policies": [policy.label for policy in made.policies],
+    data = {"title": made.title, "policies": [policy.label for policy in made.policies],
             "ours": [policy.label for policy in made.policies if policy.ours], "links": links}
+    if costs := [pair for pair in pairs if pair[0].kind == "cost"]:
+        data["cost"] = collect_cost(costs)
+    if made.fast:
+        data["long"] = collect_long(made, [p for p in pairs if p[0].kind in ("long", "shared")])
+    if check:
+        data["checks"] = collect_checks(pairs, check)
+    return data
 
 
 def check_plan(made: Plan) -> None:
-    if not any(item.amount == SHOWN_TRANSFER for item in made.items if item.kind == "transfer"):
+    if not any(item.amount == SHOWN_TRANSFER for item in made.of("transfer")):
         raise LabError(f"compare.toml: transfers lack {SHOWN_TRANSFER}, whose sequence is drawn")

@@ -6,8 +6,10 @@
     print_tables(data, console)  the tables of the page, on a terminal
 
 A run is a dict: links, each with the transfers, bulk runs and series of every
-policy. A table is a list of columns, a column knows what each policy measured,
-and page and terminal draw the same cells. Nothing here measures or judges.
+policy; and, where there was such, the cost of the policies' callbacks, the
+faster link, and what the oracle said. A table is a list of columns, a column
+knows what each policy measured, and page and terminal draw the same cells.
+Nothing here measures or judges.
 
     report.py FOLDER             draws the page again from FOLDER/bench.json
 """
@@ -37,10 +39,9 @@ from rich.text import Text
 MISSING = "–"
 CONSOLE_COLUMNS = 100
 
-# Okabe and Ito's colours less yellow (too faint for a line) and black (kept
-# for retransmissions), then Tol's dark ones: told apart by the colour-blind.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288",
-           "#56B4E9", "#882255", "#999933")
+# Of Okabe and Ito's colours, told apart by the colour-blind; black is kept for
+# retransmissions.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 GREY = "#8a8a8a"
 INK = "#333333"
 
@@ -256,11 +257,140 @@ def link_tables(link: dict, data: dict) -> list[Table]:
                         loss_columns(link), data)]
 
 
+# ---- cost, the faster link, the oracle ------------------------------------
+
+# Callbacks the core calls while it works on an ACK, each at most once: what an
+# ACK costs before anything is sent.
+ON_ACK = ("cong_avoid", "cong_control", "pkts_acked", "in_ack_event")
+
+
+def on_ack(row: dict) -> list[dict]:
+    return [c for c in row["callbacks"]
+            if set(c["slot"].split(", ")) & set(ON_ACK) and is_number(c["mean"])]
+
+
+def per_ack(row: dict) -> float:
+    """Instructions per ACK in the callbacks above."""
+    return sum(c["calls_per_ack"] * c["mean"] for c in on_ack(row))
+
+
+def ordinary_ack(row: dict) -> float:
+    """Instructions of an ACK that reaches each of them."""
+    return sum(c["mean"] for c in on_ack(row))
+
+
+def row_values(rows: list[dict], loss: float, value: Callable) -> dict[str, list]:
+    """By policy, the list value(row) gives for the rows at one loss."""
+    return {row["policy"]: value(row) for row in rows if row["loss_pct"] == loss}
+
+
+def row_losses(rows: list[dict]) -> list[float]:
+    return sorted({row["loss_pct"] for row in rows})
+
+
+def measured(data: dict, rows: list[dict]) -> dict:
+    """The data with only the policies some row is about."""
+    there = {row["policy"] for row in rows}
+    return {**data, "policies": [p for p in data["policies"] if p in there]}
+
+
+def cost_table(data: dict) -> Table:
+    rows, columns = data["cost"]["rows"], []
+    for loss in row_losses(rows):
+        group = f"{data['cost']['seconds']} s, {format_loss(loss)}"
+        columns += [
+            Column(group, "per ACK", "instr", 1, min,
+                   row_values(rows, loss, lambda row: [row["per_ack"]])),
+            Column(group, "on ACKs", "instr", 1, min,
+                   row_values(rows, loss, lambda row: [per_ack(row)])),
+            Column(group, "ordinary", "instr", 1, min,
+                   row_values(rows, loss, lambda row: [ordinary_ack(row)]))]
+    return build_table("Instructions per ACK", columns, measured(data, rows))
+
+
+def cost_breakdown(data: dict) -> list[dict]:
+    """By policy and callback: calls per ACK and instructions per call, a pair
+    of figures for each loss."""
+    rows = data["cost"]["rows"]
+    losses, found = row_losses(rows), []
+    for policy in measured(data, rows)["policies"]:
+        mine = {row["loss_pct"]: {c["name"]: c for c in row["callbacks"]}
+                for row in rows if row["policy"] == policy}
+        names = {name: c["slot"] for calls in mine.values()
+                 for name, c in calls.items()}
+        for first, (name, slot) in enumerate(names.items()):
+            cells = []
+            for loss in losses:
+                call = mine.get(loss, {}).get(name, {})
+                cells += [format_number(call.get("calls_per_ack"), 3),
+                          format_number(call.get("mean"), 1),
+                          format_number(call.get("median"), 1)]
+            found.append({"policy": "" if first else policy, "slot": slot,
+                          "name": name, "cells": cells,
+                          "ours": policy in data["ours"]})
+    return found
+
+
+def long_tables(data: dict) -> list[Table]:
+    """One flow alone at each loss; several flows of one policy."""
+    fast = data["long"]
+    rows, shared = fast["rows"], fast["shared"]
+    alone = []
+    for loss in row_losses(rows):
+        group = f"{fast['seconds']} s, {format_loss(loss)}"
+        alone += [
+            Column(group, "goodput", "Mbit/s", 2, max,
+                   row_values(rows, loss, lambda row: row["goodput_mbit"])),
+            Column(group, "drops", "pkts", 0, min,
+                   row_values(rows, loss, lambda row: row["drops"]))]
+    tables = [build_table("One flow", alone, measured(data, rows))]
+    if shared:
+        together = []
+        for loss in row_losses(shared):
+            group = f"{fast['seconds']} s, {format_loss(loss)}"
+            together += [
+                Column(group, "all flows", "Mbit/s", 2, max,
+                       row_values(shared, loss, lambda row: row["goodput_mbit"])),
+                Column(group, "Jain's index", "", 3, max,
+                       row_values(shared, loss, lambda row: row["jain"]))]
+        tables.append(build_table(f"{fast['flows']} flows of one policy", together,
+                                  measured(data, shared)))
+    return tables
+
+
+def buffer_note(fast: dict) -> str:
+    """Did a socket buffer hold any flow back?"""
+    rows = fast["rows"] + fast["shared"]
+    sent = max((largest(row["sndbuf_limited_pct"]) for row in rows), default=0)
+    window = max((largest(row["rwnd_limited_pct"]) for row in rows), default=0)
+    return (f"At most {sent:.1f} % of a run was spent waiting for room in the send "
+            f"buffer, and {window:.1f} % for the receiver's window, which the "
+            "kernel opens from 64 kB on as data comes in.")
+
+
+def check_lines(data: dict) -> list[str]:
+    """One line a policy: what the oracle recomputed."""
+    lines, checks = [], data.get("checks", {})
+    for policy in [p for p in data["policies"] if p in checks]:
+        said = checks[policy]
+        if said["differences"]:
+            verdict = f"DIFFERENCES in {len(said['differences'])} flows"
+        elif said["runs"]:
+            verdict = "no difference"
+        else:
+            verdict = "nothing to compare"
+        line = (f"{policy}: windows checked: {said['changes']} changes in "
+                f"{said['runs']} runs, {verdict}")
+        lines.append("; not checked: ".join([line, *said["unchecked"]]))
+        lines += said["differences"][:1]
+    return lines
+
+
 # ---- terminal --------------------------------------------------------------
 
 def console_header(column: Column) -> str:
     """The group without what the last line of print_tables() says."""
-    group = column.group.removeprefix("60 s, ").removeprefix("transfer ")
+    group = re.sub(r"^\d+ s, ", "", column.group).removeprefix("transfer ")
     return f"{group}\n{column.title}\n{column.unit}"
 
 
@@ -291,6 +421,17 @@ def console_table(table: Table) -> RichTable:
     return drawn
 
 
+def link_title(link: dict) -> str:
+    return (f"{link['name']}, RTT {link['rtt_ms']:g} ms, "
+            f"queue {link['queue_packets']} packets")
+
+
+def print_all(tables: list[Table], console: Console) -> None:
+    for table in tables:
+        console.print(console_table(table))
+        console.print()
+
+
 def print_tables(data: dict, console: Console) -> None:
     """Prints the tables of every link; a pipe gets the width they need."""
     width = console.width
@@ -298,16 +439,23 @@ def print_tables(data: dict, console: Console) -> None:
                      else CONSOLE_COLUMNS)
     try:
         for link in data["links"]:
-            console.rule(Text(f"{link['name']}, RTT {link['rtt_ms']:g} ms, "
-                              f"queue {link['queue_packets']} packets"),
+            console.rule(Text(link_title(link)), align="left", characters="-")
+            print_all(link_tables(link, data), console)
+        if fast := data.get("long"):
+            console.rule(Text(link_title(fast)), align="left", characters="-")
+            print_all(long_tables(data), console)
+            console.print(Text(buffer_note(fast)))
+            console.print()
+        if cost := data.get("cost"):
+            console.rule(Text(f"cost, {cost['link']}, RTT {cost['rtt_ms']:g} ms"),
                          align="left", characters="-")
-            for table in link_tables(link, data):
-                console.print(console_table(table))
-                console.print()
+            print_all([cost_table(data)], console)
         console.print(Text(
-            "> ours   * best as printed (none if all tie)   60 s runs: no "
+            "> ours   * best as printed (none if all tie)   timed runs: no "
             f"loss, or random loss   {MISSING} not\nmeasured, or 90 % never "
             "reached   two lines: median, smallest–largest over the seeds"))
+        for line in check_lines(data):
+            console.print(Text(line))
     finally:
         console.width = width
 
@@ -538,8 +686,9 @@ PLOTS = (
 )
 
 
-def policy_colours(policies: list[str]) -> dict[str, str]:
-    return {p: PALETTE[i % len(PALETTE)] for i, p in enumerate(policies)}
+def policy_colours(data: dict) -> dict[str, str]:
+    """Every policy has a panel and its name on it: colour tells whose it is."""
+    return {p: PALETTE[p not in data["ours"]] for p in data["policies"]}
 
 
 def has_points(series: dict | None) -> bool:
@@ -560,7 +709,7 @@ def draw_panel(axes, plot: Plot, link: dict, series, colour: str, limits) -> Non
 
 def draw_figure(plot: Plot, link: dict, data: dict, layout: Layout) -> Figure:
     """A panel per policy; only the outer panels carry tick labels."""
-    policies, colours = data["policies"], policy_colours(data["policies"])
+    policies, colours = data["policies"], policy_colours(data)
     found = {p: link["series"].get(p, {}).get(plot.key) for p in policies}
     found = {p: s for p, s in found.items() if has_points(s)}
     limits, count = plot.limits(link, found), len(policies)
@@ -608,6 +757,80 @@ def write_plots(data: dict, link: dict, folder: Path) -> Iterator[dict]:
                    "wide": data_uri(wide), "narrow": data_uri(narrow)}
 
 
+def goodput_dots(data: dict, width: float) -> Figure:
+    """The faster link: a row a policy, a mark a loss, a line from the smallest
+    to the largest of the seeds."""
+    fast = data["long"]
+    rows, losses = fast["rows"], row_losses(fast["rows"])
+    policies = measured(data, rows)["policies"]
+    height = 0.9 + 0.27 * len(policies)
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((1.25 / width, 0.45 / height,
+                            1 - 1.45 / width, 1 - 0.85 / height))
+    axes.set_xscale("log")
+    axes.axvline(fast["net_rate_mbit"], color=GREY, lw=0.9, ls=(0, (5, 2)))
+    marks = list(zip(losses, ("o", "D", "s", "^"), PALETTE))
+    for nth, (loss, mark, colour) in enumerate(marks):
+        values = row_values(rows, loss, lambda row: row["goodput_mbit"])
+        # Side by side in their row: lines of two losses often overlap.
+        aside = 0.3 * ((nth + 0.5) / len(marks) - 0.5)
+        for place, policy in enumerate(policies):
+            place += aside
+            found = [v for v in values.get(policy, []) if is_number(v) and v > 0]
+            if found:
+                axes.plot([min(found), max(found)], [place, place],
+                          color=colour, lw=1.2)
+                axes.plot([statistics.median(found)], [place], marker=mark,
+                          color=colour, ms=5, ls="")
+    axes.set_ylim(len(policies) - 0.5, -0.5)
+    axes.set_yticks(range(len(policies)), policies)
+    for label, policy in zip(axes.get_yticklabels(), policies):
+        label.set_weight("bold" if policy in data["ours"] else "normal")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.tick_params(which="both", length=2.5, pad=2)
+    axes.set_xlabel("goodput, Mbit/s", labelpad=2)
+    axes.grid(axis="x", which="minor", lw=0.25)
+    figure.legend(handles=[
+        *(handle(format_loss(loss), marker=mark, color=colour, ms=5)
+          for loss, mark, colour in marks),
+        handle("net rate", color=GREY, lw=0.9, ls=(0, (5, 2)))],
+        ncol=len(marks) + 1, loc="upper left", borderaxespad=0.2,
+        bbox_to_anchor=(0, 1), handlelength=1.8, columnspacing=1.0,
+        handletextpad=0.4)
+    return figure
+
+
+def long_view(data: dict, folder: Path) -> dict:
+    """What the template draws of the faster link."""
+    fast = data["long"]
+    with matplotlib.rc_context(STYLE):
+        wide = render_svg(goodput_dots(data, 8.0))
+        narrow = render_svg(goodput_dots(data, 4.0))
+    path = folder / f"{slug(fast['name'])}-loss.svg"
+    path.write_bytes(wide)
+    return {"name": fast["name"], "id": slug(fast["name"]) + "-loss",
+            "flows": fast["flows"], "seconds": fast["seconds"],
+            "facts": link_facts(fast), "tables": long_tables(data),
+            "buffers": buffer_note(fast), "file": f"plots/{path.name}",
+            "runs": list(long_runs(fast)),
+            "wide": data_uri(wide), "narrow": data_uri(narrow)}
+
+
+def cost_view(data: dict) -> dict:
+    """What the template draws of the callbacks' cost."""
+    cost = data["cost"]
+    rows = cost["rows"]
+    return {"link": cost["link"], "rtt_ms": cost["rtt_ms"],
+            "seconds": cost["seconds"], "tables": [cost_table(data)],
+            "losses": [format_loss(loss) for loss in row_losses(rows)],
+            "breakdown": cost_breakdown(data), "on_ack": ON_ACK,
+            "interrupted": sum(c["interrupted"] for row in rows
+                               for c in row["callbacks"]),
+            "calls": sum(c["calls"] for row in rows for c in row["callbacks"]),
+            "known": sorted({f"{row['known']:.2f}" for row in rows}),
+            "overhead": sorted({f"{row['overhead']:.0f}" for row in rows})}
+
+
 # ---- page ------------------------------------------------------------------
 
 ABOUT_LABELS = {
@@ -617,6 +840,13 @@ ABOUT_LABELS = {
     "wall_s": "wall time, s", "speed": "virtual seconds per wall second",
     "restore_s": "to restore a snapshot, s",
 }
+
+
+def seed_counts(data: dict) -> str:
+    """3, or 1 and 3: how many seeds the lossy runs had."""
+    counts = {len(bulk["seeds"]) for link in data["links"] for bulk in link["bulk"]
+              if bulk["loss_pct"]}
+    return " and ".join(map(str, sorted(counts))) or "no"
 
 
 def about_rows(about: dict) -> list[tuple[str, str]]:
@@ -652,13 +882,26 @@ def bulk_runs(link: dict) -> Iterator[tuple[str, ...]]:
                    f"{format_number(percent, 1)} % used", digest or MISSING)
 
 
+def long_runs(fast: dict) -> Iterator[tuple[str, ...]]:
+    for row in fast["rows"] + fast["shared"]:
+        for seed, rates, digest in zip(row["seeds"], row["flows_mbit"], row["hash"]):
+            each = ", ".join(format_number(rate, 2) for rate in rates)
+            yield (row["policy"],
+                   f"{fast['seconds']} s, {format_loss(row['loss_pct'])}",
+                   str(seed), f"{each} Mbit/s", digest or MISSING)
+
+
+def link_facts(link: dict) -> list[str]:
+    return [f"{link['rtt_ms']:g} ms", f"{link['rate_mbit']:g} Mbit/s",
+            f"{link['net_rate_mbit']:.3f} Mbit/s",
+            f"{bdp_packets(link) * PACKET_BYTES / 1000:.0f} kB",
+            f"{link['queue_packets']} packets"]
+
+
 def link_view(data: dict, link: dict, plots: Path) -> dict:
     """What the template draws of one link."""
     return {"name": link["name"], "id": slug(link["name"]),
-            "facts": [f"{link['rtt_ms']:g} ms", f"{link['rate_mbit']:g} Mbit/s",
-                      f"{link['net_rate_mbit']:.3f} Mbit/s",
-                      f"{bdp_packets(link) * PACKET_BYTES / 1000:.0f} kB",
-                      f"{link['queue_packets']} packets"],
+            "facts": link_facts(link),
             "tables": link_tables(link, data),
             "plots": list(write_plots(data, link, plots)),
             "runs": [*transfer_runs(link), *bulk_runs(link)]}
@@ -677,6 +920,9 @@ def write_report(data: dict, folder: Path) -> Path:
     page = environment.get_template("report.html.j2").render(
         title=data["title"], notes=data.get("notes", []), missing=MISSING,
         links=[link_view(data, link, plots) for link in data["links"]],
+        long=long_view(data, plots) if data.get("long") else None,
+        cost=cost_view(data) if data.get("cost") else None,
+        seeds=seed_counts(data), checks=check_lines(data),
         about=about_rows(about), command=about.get("command"),
         versions=[(label, about[key]) for key, label in
                   (("modules", "Module, srcversion"), ("packages", "Package"))

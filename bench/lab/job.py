@@ -348,7 +348,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
               f"echo 'satcc: failed: not done after {scenario.max_seconds} s of its own time' ) &",
               f"( at=0; while sleep {HEARTBEAT_S}; do at=$((at + {HEARTBEAT_S})); "
               f"echo \"satcc: at $at\"; done ) &",
-              "flows=", "echo 'satcc: flows'"]
+              *scenario.before, "flows=", "echo 'satcc: flows'"]
     for number, flow in enumerate(scenario.flows):
         start = f"sleep {flow.start_s:g} && " if flow.start_s else ""
         lines += [f"( {start}{_send_command(scenario, number, flow)} ) &", 'flows="$flows $!"']
@@ -360,7 +360,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
     lines += ["for flow in $flows; do wait $flow || "
               "{ echo 'satcc: failed: a flow ended with an error'; exit 4; }; done",
               "echo 'satcc: collecting'"]
-    lines += _trace_off(scenario)
+    lines += [*scenario.after, *_trace_off(scenario)]
     if scenario.capture:
         # The capture's last block is handed over after its time-out.
         lines += ["sleep 1.1", "kill $captures", "for capture in $captures; do wait $capture; done"]

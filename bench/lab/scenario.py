@@ -167,6 +167,8 @@ class Scenario:
     commands: tuple[str, ...] = ()      # shell lines run in the background when flows start
     changes: tuple[LinkChange, ...] = ()    # of the links, while flows run
     offload: bool = False               # leave TSO, GSO and GRO on: packets of up to 64 KB
+    before: tuple[str, ...] = ()        # shell lines run when all is set up, before any flow,
+    after: tuple[str, ...] = ()         # and when the last flow has ended
 
     # -- what follows from it -------------------------------------------------
 
@@ -314,7 +316,7 @@ def from_dict(data: dict, where: str = "scenario") -> Scenario:
     for side in ("sender", "receiver"):
         if side in data:
             data[side] = _build(Host, data[side], f"{where}: {side}")
-    for name in ("trace", "commands"):
+    for name in ("trace", "commands", "before", "after"):
         if name in data:
             data[name] = tuple(data[name])
     scenario = _build(Scenario, {**data, "hops": tuple(hops), "flows": tuple(flows),

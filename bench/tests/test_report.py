@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""report.py against a made-up run: eight policies, two links, no guest."""
+"""report.py against a made-up run: twelve policies, two links, no guest."""
 
 import io
 import json
@@ -18,7 +18,8 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import report  # noqa: E402
 
-OURS = ["hybla_full", "hybla_full iw_rho=1"]
+OURS = ["hybla_full", "hybla_full iw_rho=1", "mtsi", "ibk", "constant_rate",
+        "westwood_abse"]
 POLICIES = OURS + ["hybla", "cubic", "bbr", "reno", "westwood", "illinois"]
 SIZES = (100_000, 1_000_000, 10_000_000)
 SEEDS = [1, 2, 3, 4, 5]
@@ -119,6 +120,52 @@ def make_data(seed: int = 1) -> dict:
         "notes": ["A line with <angle brackets> & an ampersand."]}
 
 
+def make_cost_row(rng, policy: str, loss: float) -> dict:
+    acks = rng.randrange(5000, 20_000)
+    callbacks = [
+        {"slot": slot, "name": f"{policy.split()[0]}_{slot}", "calls": acks * often // 10,
+         "calls_per_ack": often / 10, "interrupted": rng.randrange(4),
+         "mean": rng.uniform(5, 300), "median": float(rng.randrange(5, 300))}
+        for slot, often in (("cong_avoid", 7), ("pkts_acked", 10), ("min_tso_segs", 31))]
+    return {"policy": policy, "loss_pct": loss, "acks": acks, "overhead": 184.0,
+            "known": 1000.0, "callbacks": callbacks, "hash": hex64(rng),
+            "per_ack": sum(c["calls_per_ack"] * c["mean"] for c in callbacks)}
+
+
+def make_long_row(rng, policy: str, loss: float, flows: int) -> dict:
+    rates = [[rng.uniform(0.4, 90) / flows for _ in range(flows)] for _ in SEEDS[:3]]
+    return {"policy": policy, "loss_pct": loss, "flows_mbit": rates,
+            "goodput_mbit": [sum(r) for r in rates],
+            "jain": [rng.uniform(0.25, 1) for _ in rates], "seeds": SEEDS[:3],
+            "drops": [rng.randrange(9000) for _ in rates],
+            "sndbuf_limited_pct": [0.0, 0.0, 0.125],
+            "rwnd_limited_pct": [0.0, 6.25, 0.0], "hash": [hex64(rng) for _ in rates]}
+
+
+def make_full(seed: int = 1) -> dict:
+    """With the sections that not every run has; one link and no series, which take long to draw."""
+    rng, data = random.Random(seed), make_data(seed)
+    del data["links"][1]
+    data["links"][0]["series"] = {}
+    single = [p for p in POLICIES if "=" not in p]
+    data["cost"] = {"link": "10 Mbit/s", "seconds": 30, "rtt_ms": 600.0, "rows": [
+        make_cost_row(rng, policy, loss) for policy in single for loss in (0, 1)]}
+    data["long"] = {
+        "name": "100 Mbit/s", "rtt_ms": 520, "rate_mbit": 100, "net_rate_mbit": 95.64,
+        "queue_packets": 4294, "seconds": 30, "flows": 4,
+        "rows": [make_long_row(rng, policy, loss, 1)
+                 for policy in single for loss in (0.1, 1)],
+        "shared": [make_long_row(rng, policy, 0.1, 4)
+                   for policy in ("westwood_abse", "cubic", "bbr")]}
+    data["checks"] = {
+        "hybla_full": {"runs": 14, "changes": 4711, "differences": [], "unchecked": []},
+        "mtsi": {"runs": 13, "changes": 99, "unchecked": [],
+                 "differences": ["event 7: cwnd should be 3, is 4", "another"]},
+        "ibk": {"runs": 0, "changes": 0, "differences": [],
+                "unchecked": ["the oracle has no such policy"]}}
+    return data
+
+
 # ---- reading the page back -------------------------------------------------
 
 class Page(HTMLParser):
@@ -161,6 +208,17 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def data():
     return make_data()
+
+
+@pytest.fixture(scope="module")
+def full():
+    return make_full()
+
+
+@pytest.fixture(scope="module")
+def full_page(full, tmp_path_factory):
+    written = report.write_report(full, tmp_path_factory.mktemp("full"))
+    return Page(written.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -480,3 +538,108 @@ def test_infinite_ssthresh_is_not_drawn(data):
     report.draw_cwnd(axes, link, series, "black", (60, 200))
     drawn = [line.get_ydata() for line in axes.lines if len(line.get_ydata()) == 3]
     assert np.isnan(drawn[0][:2]).all() and drawn[0][2] == 25
+
+
+# ---- cost, the faster link, the oracle --------------------------------------
+
+def table_after(page: Page, *header: str) -> list[list[str]]:
+    """The one table whose head has these cells, from its first policy on."""
+    found = [t for t in page.tables if len(t) > 1 and all(
+        any(word in cell for row in t[:2] for cell in row) for word in header)]
+    assert len(found) == 1, header
+    return found[0][2:]
+
+
+def test_a_run_without_them_has_no_such_sections(page, data):
+    text = " ".join("".join(page.text).split())
+    assert "What an ACK costs" not in text and "random loss where" in text
+    assert "oracle" not in text and "Jain" not in text + console_text(data)
+
+
+def test_cost_is_told_per_ack_and_by_callback(full, full_page):
+    rows = {row[0]: row[1:] for row in table_after(full_page, "on ACKs")}
+    assert set(rows) == {p for p in POLICIES if "=" not in p}
+    clean, lossy = [r for r in full["cost"]["rows"] if r["policy"] == "cubic"]
+    wanted = []
+    for row in (clean, lossy):
+        avoid, acked, _ = row["callbacks"]
+        wanted += [f"{row['per_ack']:.1f}",
+                   f"{avoid['mean'] * 0.7 + acked['mean'] * 1.0:.1f}",
+                   f"{avoid['mean'] + acked['mean']:.1f}"]
+    assert rows["cubic"] == wanted
+    calls = [row for row in table_after(full_page, "callback", "function")
+             if row[2].startswith("cubic_")]
+    assert [row[0] for row in calls] == ["cubic", "", ""]
+    assert [row[1] for row in calls] == ["cong_avoid", "pkts_acked", "min_tso_segs"]
+    first = [run["callbacks"][0] for run in (clean, lossy)]
+    assert calls[0][3:] == [text for c in first for text in (
+        "0.700", f"{c['mean']:.1f}", f"{c['median']:.1f}")]
+    text = " ".join("".join(full_page.text).split())
+    assert "measured as 1000.00" in text
+    hits = sum(c["interrupted"] for r in full["cost"]["rows"] for c in r["callbacks"])
+    assert f"{hits} of" in text
+
+
+def test_a_callback_seen_at_one_loss_only_has_dashes_at_the_other(full):
+    data = json.loads(json.dumps(report.plain(full)))
+    del data["cost"]["rows"][0]["callbacks"][2]
+    last = [row for row in report.cost_breakdown(data) if row["name"] == "hybla_full_min_tso_segs"]
+    assert [row["cells"][:3] for row in last] == [["–", "–", "–"]]
+
+
+def test_the_faster_link_is_told_by_loss_and_by_shares(full, full_page):
+    alone, shared = report.long_tables(full)
+    assert [name for name, _ in alone.groups()] == ["30 s, 0.1 % loss", "30 s, 1 % loss"]
+    assert [row.name for row in shared.rows] == ["westwood_abse", "cubic", "bbr"]
+    rows = {row[0]: row[1:] for row in table_after(full_page, "Jain's index")}
+    found = next(r for r in full["long"]["shared"] if r["policy"] == "bbr")
+    low, mid, high = sorted(found["jain"])
+    assert rows["bbr"][1] == f"{mid:.3f} {low:.3f}–{high:.3f}"
+    text = " ".join("".join(full_page.text).split())
+    assert "0.1 % of a run was spent waiting for room" in text
+    assert "6.2 % for the receiver's window" in text
+    for row in full["long"]["rows"]:
+        for rate, digest in zip(row["goodput_mbit"], row["hash"]):
+            assert f"{rate:.2f} Mbit/s" in text and digest in text
+
+
+def test_what_the_oracle_said_is_one_line_a_policy(full, full_page):
+    lines = report.check_lines(full)
+    assert lines == [
+        "hybla_full: windows checked: 4711 changes in 14 runs, no difference",
+        "mtsi: windows checked: 99 changes in 13 runs, DIFFERENCES in 2 flows",
+        "event 7: cwnd should be 3, is 4",
+        "ibk: windows checked: 0 changes in 0 runs, nothing to compare; not checked: "
+        "the oracle has no such policy"]
+    page_text, terminal = "".join(full_page.text), console_text(full, 200)
+    for line in lines:
+        assert line in page_text and line[:60] in terminal
+
+
+@pytest.mark.parametrize("width", [8.0, 4.0])
+def test_the_dots_have_room(full, width):
+    with report.matplotlib.rc_context(report.STYLE):
+        figure = report.goodput_dots(full, width)
+        figure.set_dpi(100)
+        figure.draw_without_rendering()
+        inside = [(t.get_text(), t.get_window_extent()) for t in drawn_texts(figure)]
+    for i, (text, b) in enumerate(inside):
+        assert b.x0 >= 0 and b.y0 >= 0 and b.x1 <= figure.bbox.width, text
+        for other, c in inside[:i]:
+            assert not b.overlaps(c), (text, other)
+
+
+def test_the_whole_page_stands_alone_and_comes_from_the_json(full, tmp_path):
+    first = report.write_report(full, tmp_path / "a")
+    again = json.loads(report.write_json(full, tmp_path).read_text(encoding="utf-8"))
+    assert report.write_report(again, tmp_path / "b").read_bytes() == first.read_bytes()
+    page = Page(first.read_text(encoding="utf-8"))
+    assert page.open == [] and all(u.startswith(("data:", "#")) for u in page.urls)
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_terminal_tables_of_all_sections_fit(full, width):
+    text = console_text(full, width)
+    tables = text[:text.index("> ours")]
+    assert max(len(line.rstrip()) for line in tables.splitlines()) <= 100
+    assert "…" not in text and "Instructions per ACK" in text and "Jain" in text

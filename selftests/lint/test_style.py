@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What tools say of the sources: compiler, sparse, checkpatch, shellcheck, flake8, codespell."""
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import tarfile
 
 import pytest
 
+from bench import cost
 from bench.lab import image, job, packages, scenario
 from bench.lab.paths import BUILD, TOP
 
@@ -41,18 +43,31 @@ def build(release, tmp_path, *arguments):
         shutil.copytree(folder, tmp_path / folder.name,
                         ignore=lambda _, names: [n for n in names if not n.endswith((".c", ".h"))])
     shutil.copy(TOP / "Kbuild", tmp_path)
-    return quiet(["make", "-C", str(packages.headers(release)), f"M={tmp_path}", "modules",
-                  *arguments])
+    return kbuild(release, tmp_path, *arguments)
 
 
-def test_modules_build_without_a_warning(tmp_path):
-    """W=1, and sparse (C=2) on every file."""
-    said = build(packages.kernel_release(KERNEL), tmp_path, "W=1", "C=2", "KCFLAGS=-Werror")
+def kbuild(release, folder, *arguments):
+    return quiet(["make", "-C", str(packages.headers(release)), f"M={folder}", "modules", *arguments])
+
+
+def no_finding(said):
     assert "CHECK" in said, "sparse did not run"
     # The package for building has no vmlinux, which is about BTF and not about the code.
     findings = [line for line in said.splitlines()
                 if re.search(r"warning|error", line, re.I) and "vmlinux" not in line]
     assert not findings, "\n".join(findings)
+
+
+def test_modules_build_without_a_warning(tmp_path):
+    """W=1, and sparse (C=2) on every file."""
+    no_finding(build(packages.kernel_release(KERNEL), tmp_path, "W=1", "C=2", "KCFLAGS=-Werror"))
+
+
+def test_calibration_builds_without_a_warning(tmp_path):
+    """The bench's own kernel module."""
+    shutil.copy(cost.SOURCE, tmp_path)
+    (tmp_path / "Kbuild").write_text(f"obj-m := {cost.SOURCE.stem}.o\n")
+    no_finding(kbuild(packages.kernel_release(KERNEL), tmp_path, "W=1", "C=2", "KCFLAGS=-Werror"))
 
 
 def test_modules_build_the_same_anywhere(tmp_path):
@@ -131,9 +146,11 @@ def test_shell_scripts():
 
 def test_generated_shell_script(tmp_path):
     """What a scenario becomes is a script like another.  Not asked: words split on purpose."""
-    for path in sorted((TOP / "bench/scenarios").glob("*.toml")):
-        script = tmp_path / f"{path.stem}.sh"
-        script.write_bytes(job.files(scenario.load(path))["run"])
+    made = [scenario.load(path) for path in sorted((TOP / "bench/scenarios").glob("*.toml"))]
+    made.append(dataclasses.replace(made[0], before=cost.before("cubic"), after=cost.AFTER))
+    for number, each in enumerate(made):
+        script = tmp_path / f"{number}.sh"
+        script.write_bytes(job.files(each)["run"])
         quiet(["shellcheck", "--exclude=SC2086,SC2010,SC2119,SC2120,SC2034,SC2043", str(script)])
 
 

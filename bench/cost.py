@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a congestion control costs: the instructions of its callbacks, counted.
+
+In the lab an instruction of the guest is a nanosecond of its time, so the kernel's function
+graph tracer counts them: it notes the time at a function's entry and at its return.  Traced are
+the functions a congestion control has in its tcp_congestion_ops, and no others, so that no
+callback's time has the tracing of another in it.  What the tracer's own way in and out takes is
+the same for every call; it is measured in the same run on a function that does nothing, and
+taken off: the cost of a call is what its function executes between entry and return.  A function
+of exactly 1000 instructions more, called beside it, has to come out as 1000, or there is no result.
+
+A call that an interrupt fell into is known by the interrupt's own event, and left out of the means.
+The clock has whole nanoseconds, so a single call is right to one instruction and a mean to less.
+"""
+
+import functools
+import hashlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .lab import image, packages, pcap, trace
+from .lab.errors import LabError
+from .lab.paths import BUILD, locked
+from .lab.run import Run
+from .lab.scenario import FIRST_PORT
+
+SOURCE = Path(__file__).resolve().parent / "cost_calibration" / "satcc_cost.c"
+MODULE = "satcc_cost.ko"
+CALIBRATION_CALLS = 100         # of each known function, before the flows and after them
+KNOWN = 1000                    # instructions
+CLOCK_ERROR = 1                 # a time is cut to whole nanoseconds, at either end of a call
+BUFFER_KB = 32 << 10            # 150 bytes an ACK, more than a minute at 10 Mbit/s
+
+# Once a flow, or when a program asks: not of the work an ACK makes.
+NOT_COUNTED = ("init", "release", "get_info")
+CALIBRATION = ("nothing", "1000_nops")
+
+# Only returns longer than this are recorded, which all are; but then entries are not, and the
+# writing of their records is not in the time.  The file takes microseconds and multiplies them in
+# 64 bits, so that 8 ns is the inverse of 125 there.
+EIGHT_NS = pow(125, -1, 1 << 61)
+
+
+def before(cc: str) -> tuple[str, ...]:
+    """Shell lines that start the count, for Scenario.before."""
+    return (
+        f"insmod ./{MODULE} cc={cc}",
+        "C=/sys/module/satcc_cost/parameters T=/sys/kernel/tracing",
+        "cat $C/callbacks > $OUT/cost.callbacks",
+        "echo 0 > $T/tracing_on",
+        "echo 0 > $T/options/overwrite",
+        f"echo {BUFFER_KB} > $T/buffer_size_kb",
+        f"echo {EIGHT_NS} > $T/tracing_thresh",
+        # name [module] -> name:mod:module; two modules may have functions of one name.
+        "while read -r slot address name module; do "
+        f"case $slot in {'|'.join(NOT_COUNTED)}) continue;; esac; "
+        "module=${module#[}; module=${module%]}; "
+        "echo \"$name${module:+:mod:$module}\" >> $T/set_ftrace_filter; done < $OUT/cost.callbacks",
+        "for e in \"$T\"/events/irq_vectors/*_entry \"$T\"/events/irq/irq_handler_entry; do "
+        "echo 1 > $e/enable; { echo 'system: interrupt'; cat $e/format; } >> $OUT/cost.formats; done",
+        "{ echo 'system: ftrace'; cat $T/events/ftrace/funcgraph_exit/format; } >> $OUT/cost.formats",
+        "echo function_graph > $T/current_tracer",
+        "echo 1 > $T/tracing_on",
+        f"echo {CALIBRATION_CALLS} > $C/calibrate",
+    )
+
+
+# dd reads page by page; at the buffer's end it would wait for more, so a signal ends it.
+AFTER = (
+    f"echo {CALIBRATION_CALLS} > $C/calibrate",
+    "echo 0 > $T/tracing_on",
+    "timeout 5 dd bs=4096 if=$T/per_cpu/cpu0/trace_pipe_raw of=$OUT/cost.raw 2>/dev/null || :",
+    "cat $T/per_cpu/cpu0/stats > $OUT/cost.stats",
+)
+
+
+@functools.cache
+def files(release: str) -> dict[str, bytes]:
+    """What a run needs in the guest's working directory: the calibration module."""
+    out = BUILD / "cost" / release / hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    with locked("cost"):
+        if not (out / "done").exists():
+            shutil.rmtree(out, ignore_errors=True)
+            out.mkdir(parents=True)
+            shutil.copy(SOURCE, out)
+            (out / "Kbuild").write_text(f"obj-m := {SOURCE.stem}.o\n")
+            image.kbuild("cost calibration", packages.headers(release), out)
+            (out / "done").touch()
+    return {MODULE: image.stripped(out / MODULE)}
+
+
+@dataclass(frozen=True)
+class Callback:
+    """One function of a congestion control: how often it was called, what a call executes."""
+
+    slots: tuple[str, ...]      # its places in tcp_congestion_ops
+    name: str
+    calls: int
+    interrupted: int            # of these, with an interrupt inside; not in the next two
+    mean: float | None          # instructions
+    median: float | None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run's ACKs cost its congestion control."""
+
+    acks: int
+    callbacks: tuple[Callback, ...]
+    overhead: float             # of the tracer, ns a call; taken off already
+    known: float                # what KNOWN instructions came out as
+
+    @property
+    def per_ack(self) -> float:
+        """Instructions in all callbacks, on ACKs and when sending, by the ACKs received."""
+        return sum(each.calls * (each.mean or 0) for each in self.callbacks) / self.acks
+
+    def as_dict(self) -> dict:
+        return {"acks": self.acks, "per_ack": self.per_ack, "overhead": self.overhead,
+                "known": self.known, "callbacks": [
+                    {"slot": ", ".join(each.slots), "name": each.name, "calls": each.calls,
+                     "calls_per_ack": each.calls / self.acks, "interrupted": each.interrupted,
+                     "mean": each.mean, "median": each.median} for each in self.callbacks]}
+
+
+def functions(text: str) -> dict[int, tuple[tuple[str, ...], str]]:
+    """Address -> (slots, name), from the calibration module's list."""
+    found = {}
+    for line in text.splitlines():
+        slot, address, name = line.split()[:3]
+        if slot not in NOT_COUNTED:
+            slots, _ = found.get(int(address, 16), ((), ""))
+            found[int(address, 16)] = ((*slots, slot), name)
+    return found
+
+
+def account(known: dict, exits: np.ndarray, interrupts: np.ndarray, acks: int) -> Cost:
+    """The cost, from the tracer's records.
+
+    known: see functions().  exits: records with func, calltime, rettime (ns), depth.
+    interrupts: their times, rising.  acks: how many the sender received.
+    """
+    if len(exits) and exits["depth"].max() > 0:
+        raise LabError("cost: a callback calls another, whose tracing is in its time")
+    took = (exits["rettime"] - exits["calltime"]).astype("i8")
+    hit = (np.searchsorted(interrupts, exits["rettime"], side="right")
+           > np.searchsorted(interrupts, exits["calltime"], side="left"))
+    rows = {}
+    for address, (slots, name) in known.items():
+        mine = exits["func"] == address
+        clean = took[mine & ~hit]
+        rows[slots] = (name, int(mine.sum()), int((mine & hit).sum()), clean)
+    for slot in CALIBRATION:
+        *_, clean = rows[slot,]
+        if len(clean) < CALIBRATION_CALLS or np.ptp(clean) > CLOCK_ERROR:
+            raise LabError(f"cost: the tracer's own time is not constant ({slot}: "
+                           f"{sorted(set(clean.tolist()))} ns in {len(clean)} calls)")
+    overhead = float(rows["nothing",][3].mean())
+    thousand = float(rows["1000_nops",][3].mean()) - overhead
+    if abs(thousand - KNOWN) > CLOCK_ERROR:
+        raise LabError(f"cost: {KNOWN} instructions measured as {thousand:.1f}")
+    if not acks:
+        raise LabError("cost: the sender received no ACK")
+    return Cost(acks, tuple(
+        Callback(slots, name, calls, interrupted,
+                 float(clean.mean() - overhead) if len(clean) else None,
+                 float(np.median(clean) - overhead) if len(clean) else None)
+        for slots, (name, calls, interrupted, clean) in rows.items()
+        if slots[0] not in CALIBRATION and calls), overhead, thousand)
+
+
+def acks_received(packets: pcap.Packets, port: int) -> int:
+    """How many ACKs tcp_ack() worked on: those from the receiver's port, the handshake's too, that
+    reached the sender's interface before it reset the connection, as a timed flow does at its end.
+    What was still under way then meets no socket.
+    """
+    resets = packets.t[(packets.dport == port) & (packets.flags & pcap.RST > 0)]
+    acks = (packets.sport == port) & (packets.flags & (pcap.ACK | pcap.RST) == pcap.ACK)
+    return int((packets.t[acks] < resets.min(initial=np.iinfo("i8").max)).sum())
+
+
+def of_run(run: Run) -> Cost:
+    """The cost a run of one flow measured."""
+    stats = dict(line.split(": ", 1) for line in run.read("cost.stats").decode().splitlines())
+    for name in ("overrun", "commit overrun", "dropped events", "entries"):
+        if int(stats[name]):
+            raise LabError(f"cost: the trace has lost records ({name}: {stats[name]})")
+    events = trace.events(run.read("cost.raw"), run.read("cost.formats").decode())
+    _, exits = events.pop("ftrace:funcgraph_exit")
+    interrupts = np.sort(np.concatenate([times for times, _ in events.values()]))
+    return account(functions(run.read("cost.callbacks").decode()), exits, interrupts,
+                   acks_received(run.sender, FIRST_PORT))

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0
+"""cost.py's arithmetic on made-up records, Jain's index, and what a comparison lays out."""
+
+import re
+import types
+
+import numpy as np
+import pytest
+
+from bench import compare, cost
+from bench.lab import machine, pcap
+from bench.lab.errors import LabError
+from bench.lab.paths import GUEST
+
+NOTHING, NOPS, ACKED, AVOID = 0xA0, 0xA8, 0xB0, 0xB8
+LISTED = """\
+ssthresh 90 toy_ssthresh [tcp_toy]
+cong_avoid b8 toy_cong_avoid [tcp_toy]
+pkts_acked b0 toy_pkts_acked [tcp_toy]
+init c0 toy_init [tcp_toy]
+get_info c8 toy_get_info [tcp_toy]
+nothing a0 satcc_cost_nothing [satcc_cost]
+1000_nops a8 satcc_cost_1000_nops [satcc_cost]
+"""
+RECORD = np.dtype([("func", "u8"), ("depth", "i4"), ("calltime", "u8"), ("rettime", "u8")])
+TRACER = 184
+
+
+def records(*calls, nops=1000, depth=0):
+    """Records of (function, instructions) after the calibration's, 10 us apart."""
+    calls = [(NOTHING, 0), (NOPS, nops)] * 2 * cost.CALIBRATION_CALLS + list(calls)
+    return np.array([(func, depth, 10_000 * n, 10_000 * n + TRACER + took)
+                     for n, (func, took) in enumerate(calls)], RECORD)
+
+
+def account(exits, interrupts=(), acks=10):
+    return cost.account(cost.functions(LISTED), exits, np.array(interrupts, "u8"), acks)
+
+
+def by_name(found):
+    return {callback.name: callback for callback in found.callbacks}
+
+
+def test_listed_functions_are_those_an_ack_or_a_loss_calls():
+    assert cost.functions(LISTED) == {
+        0x90: (("ssthresh",), "toy_ssthresh"), 0xB8: (("cong_avoid",), "toy_cong_avoid"),
+        0xB0: (("pkts_acked",), "toy_pkts_acked"), 0xA0: (("nothing",), "satcc_cost_nothing"),
+        0xA8: (("1000_nops",), "satcc_cost_1000_nops")}
+
+
+def test_one_function_in_two_slots_is_one_row():
+    found = cost.functions("ssthresh 90 toy\nundo_cwnd 90 toy\n")
+    assert found == {0x90: (("ssthresh", "undo_cwnd"), "toy")}
+
+
+def test_cost_is_the_sum_over_all_calls_by_the_acks():
+    found = account(records((AVOID, 100), (AVOID, 200), (AVOID, 60), (ACKED, 26)))
+    assert found.overhead == TRACER and found.known == 1000
+    assert found.per_ack == pytest.approx((100 + 200 + 60 + 26) / 10)
+    avoid = by_name(found)["toy_cong_avoid"]
+    assert (avoid.calls, avoid.mean, avoid.median) == (3, 120, 100)
+    assert "toy_ssthresh" not in by_name(found)         # never called
+    told = found.as_dict()
+    assert told["per_ack"] == found.per_ack and told["acks"] == 10
+    assert told["callbacks"][0]["calls_per_ack"] == 0.3
+
+
+def test_an_interrupted_call_counts_with_the_mean_of_the_others():
+    exits = records((AVOID, 100), (AVOID, 9000), (AVOID, 200))
+    inside = int(exits["calltime"][-2]) + 50
+    found = account(exits, [1, inside])
+    avoid = by_name(found)["toy_cong_avoid"]
+    assert (avoid.calls, avoid.interrupted, avoid.mean) == (3, 1, 150)
+    assert found.per_ack == pytest.approx(3 * 150 / 10)
+
+
+@pytest.mark.parametrize("end", ["calltime", "rettime"])
+def test_an_interrupt_at_the_very_end_is_one_inside(end):
+    exits = records((AVOID, 100))
+    assert by_name(account(exits, exits[end][-1:]))["toy_cong_avoid"].interrupted == 1
+    beyond = int(exits[end][-1]) + (1 if end == "rettime" else -1)
+    assert by_name(account(exits, [beyond]))["toy_cong_avoid"].interrupted == 0
+
+
+def test_a_rounded_clock_is_borne():
+    exits = records((AVOID, 100))
+    exits["rettime"][4] += 1
+    assert account(exits).overhead == pytest.approx(TRACER, abs=0.02)
+
+
+def test_a_calibration_that_was_mostly_interrupted_is_refused():
+    exits = records((AVOID, 100))
+    with pytest.raises(LabError, match="not constant"):
+        account(exits, exits["calltime"][:210] + 1)
+
+
+@pytest.mark.parametrize("spoil, said", [
+    (lambda exits: exits["rettime"].__setitem__(0, exits["rettime"][0] + 5), "not constant"),
+    (lambda exits: exits["depth"].__setitem__(-1, 1), "calls another")])
+def test_a_count_that_cannot_be_right_is_refused(spoil, said):
+    exits = records((AVOID, 100))
+    spoil(exits)
+    with pytest.raises(LabError, match=said):
+        account(exits)
+
+
+def test_a_thousand_that_is_not_one_is_refused():
+    with pytest.raises(LabError, match="1000 instructions measured as 1012.0"):
+        account(records((AVOID, 100), nops=1012))
+    assert account(records((AVOID, 100), nops=1001)).known == 1001
+
+
+def test_no_ack_is_refused():
+    with pytest.raises(LabError, match="no ACK"):
+        account(records((AVOID, 100)), acks=0)
+
+
+def test_eight_nanoseconds_is_what_the_kernel_makes_of_it():
+    assert 0 < cost.EIGHT_NS < 1 << 64
+    assert cost.EIGHT_NS * 1000 % (1 << 64) == 8
+
+
+def test_acks_end_with_the_connection():
+    """Data and its ACKs, the handshake, and what is still under way when the sender resets."""
+    sender, receiver = 40000, 5001
+    rows = [(1, sender, receiver, pcap.SYN), (2, receiver, sender, pcap.SYN | pcap.ACK),
+            (3, sender, receiver, pcap.ACK), (4, receiver, sender, pcap.ACK),
+            (5, receiver, sender, pcap.ACK), (6, 7, 8, pcap.ACK),
+            (7, sender, receiver, pcap.RST | pcap.ACK), (8, receiver, sender, pcap.ACK)]
+    t, sport, dport, flags = np.array(rows).T
+    packets = types.SimpleNamespace(t=t, sport=sport, dport=dport, flags=flags)
+    assert cost.acks_received(packets, receiver) == 3
+    packets.flags[6] = pcap.ACK
+    assert cost.acks_received(packets, receiver) == 4
+
+
+# ---- the comparison ---------------------------------------------------------
+
+@pytest.mark.parametrize("rates, index", [
+    ([5, 5, 5, 5], 1), ([8, 0, 0, 0], 0.25), ([1, 2, 3], 36 / 42), ([7], 1), ([0, 0], None)])
+def test_jain(rates, index):
+    assert compare.jain(rates) == (index if index is None else pytest.approx(index))
+
+
+def test_without_long_there_is_no_long_run():
+    made = compare.plan()
+    assert {item.kind for item in made.items} == {"transfer", "bulk", "cost"}
+    assert made.fast is None
+
+
+def test_every_policy_is_counted_once_at_each_loss_with_its_events_off():
+    made = compare.plan()
+    items = made.of("cost")
+    assert all(item.scenario.trace == () and not item.scenario.modules for item in items)
+    counted = [(item.policy.cc, item.loss_pct) for item in items]
+    assert len(set(counted)) == len(counted)
+    assert {cc for cc, _ in counted} == {policy.cc for policy in made.policies}
+    assert all(f"insmod ./satcc_cost.ko cc={item.policy.cc}" in item.scenario.before
+               for item in items)
+
+
+def test_long_runs_have_room():
+    """Memory for all that socket buffers may hold, half the guest's; and buffers of twice BDP and
+    queue a flow."""
+    made = compare.plan(long=True)
+    items = made.of("long", "shared")
+    limit = 4096 * int(re.search(r'echo "(\d+) \1 \1" > /proc/sys/net/ipv4/tcp_mem',
+                                 (GUEST / "init").read_text())[1])
+    assert {len(item.scenario.flows) for item in items} == {1, 4}
+    for item in items:
+        size = item.scenario.sender.sysctl.get("net.ipv4.tcp_wmem")
+        size = int(size.split()[2]) if size else item.scenario.socket_bytes()
+        base = made.fast.bdp_packets(100) + made.fast.queue_packets(made.fast.bottleneck[1])
+        assert size >= 2 * base * 2304
+        needed = len(item.scenario.flows) * size + item.scenario.socket_bytes()
+        assert needed < min(limit, machine.MEMORY_MB << 19)
+
+
+def test_waiting_for_a_buffer_is_a_part_of_the_busy_time():
+    base = compare.plan(long=True).of("shared")[0].scenario
+    run = types.SimpleNamespace(scenario=base, json=lambda name: {
+        "busy_time": 1000, "sndbuf_limited": 100 if name == "flow-0.json" else 0})
+    assert compare._waited_pct(run, "sndbuf_limited") == pytest.approx(2.5)
+
+
+class Said:
+    def __init__(self, changes=0, differences=(), unchecked=None):
+        self.counts = {"x": types.SimpleNamespace(changes=changes)} if changes else {}
+        self.differences, self.unchecked = list(differences), unchecked or {}
+
+
+def test_checks_are_counted_by_policy():
+    made = compare.plan()
+    ours, theirs = made.policies[0], next(p for p in made.policies if not p.ours)
+    items = [item for item in made.items if item.policy in (ours, theirs)]
+    answers = iter([Said(10), Said(7, ["cwnd should be 3"])])
+    found = compare.collect_checks([(item, None) for item in items],
+                                   lambda run: next(answers, Said(1)))
+    traced = [item for item in items if item.policy == ours and item.scenario.trace]
+    assert list(found) == [ours.label]
+    assert found[ours.label] == {"runs": len(traced), "changes": 17 + len(traced) - 2,
+                                 "differences": ["cwnd should be 3"], "unchecked": []}
+    found = compare.collect_checks([(traced[0], None), (traced[1], None)], lambda run: Said())
+    assert found[ours.label]["unchecked"] == ["the oracle has no such policy"]

@@ -91,5 +91,5 @@ unit:
 	@$(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q -m 'not lab' selftests/unit selftests/lint bench/tests
 
 .PHONY: distclean
-distclean:
+distclean: clean
 	rm -rf build results

@@ -8,7 +8,7 @@ CC=westwood_abse
 # shellcheck source=selftests/lib_module.sh
 . ./lib_module.sh
 
-# A history is 608 bytes, an object of 1 KiB.
+# A history is 600 bytes, an object of 1 KiB.
 objects() { awk '$1 == "kmalloc-1k" { print $2 }' /proc/slabinfo; }
 
 # $1 connections at once, for a moment, each with data

@@ -161,10 +161,10 @@ def test_idle_restart_drops_the_credit(lab, path):
 
 
 def test_an_undo_brings_the_window_back(lab, path):
-    """A link that is suddenly a second longer: the timeout was none, and timestamps tell."""
+    """A link that is suddenly four seconds longer: the timeout was none, and timestamps tell."""
     longer = "nsenter --net=/run/netns/satellite tc qdisc change dev right root netem limit 10000"
     run = lab.run(decisions.with_ssthresh(
-        path(seconds=20, commands=[f"sleep 12; {longer} delay 1500ms"]), 20))
+        path(seconds=30, commands=[f"sleep 12; {longer} delay 4000ms"]), 20))
     rows = events(run)
     undone = [row for row in rows if row["name"] == "undo"]
     assert undone

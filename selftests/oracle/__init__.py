@@ -14,8 +14,10 @@ What the trace says of them is compared, and so are each event's kind and what i
 
 What it believes of the trace: the events' order and times, segments acknowledged, ssthresh and
 cwnd as the core left them (where it may move them, and how: core.Flow.core_moved()), the largest
-window allowed, the state of recovery, RTT samples, and whether cwnd was the limit.  Parameters come
-from the scenario, else they are the documented defaults.
+window allowed, the state of recovery, RTT samples (of ibk and constant_rate the core's smoothed and
+smallest RTT, of westwood_abse the times and segments delivered, all three held against what else the
+trace says of them), and whether cwnd was the limit.  Parameters come from the scenario, else they
+are the documented defaults.  A run without a trace has nothing to check.
 
 Windows have a tolerance of 0.  What the kernel holds in fixed point is rounded as its
 documentation says, is held against the exact value within the documented error, and that rounded

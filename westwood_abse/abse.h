@@ -295,7 +295,8 @@ static inline void abse_add(struct abse_history *hist, const struct abse_ack *ac
 }
 
 /* The segments of the last round trip, and how long it was; see above. At least one
- * point is in the ring and it is older than the ACK, so the window is not 0.
+ * point is in the ring, and the last is older than the ACK by 1 ms or more and by less
+ * than 2^31 us: the window is not 0.
  */
 static inline u32 abse_round_trip(const struct abse_history *hist,
 				  const struct abse_ack *ack, u32 rtt_us,
@@ -419,6 +420,10 @@ static inline u8 abse_update(struct abse *est, struct abse_history *hist,
 	u64 dt_us = ack->now_us - est->last_us;
 	u32 pkts = ack->delivered - est->last_pkts;
 	u8 outcome = ABSE_START;
+
+	/* Times of points are of 32 bits. Half an hour of silence: nothing is left. */
+	if (dt_us >> 31)
+		abse_stop(est);
 
 	if (est->running) {
 		if (!pkts)

@@ -139,6 +139,16 @@ static void westwood_stop(struct westwood *ca, u8 stopped)
 	ca->stopped = stopped;
 }
 
+/* The history, or NULL: do without. A route's policy takes the place of one set between
+ * a deferred Fast Open connect() and the first data, and gets what that left as its own.
+ */
+static struct abse_history *westwood_history(const struct sock *sk)
+{
+	const struct westwood *ca = inet_csk_ca(sk);
+
+	return ca->hist_of == lower_32_bits((uintptr_t)sk) ? ca->hist : NULL;
+}
+
 /* Give this ACK to the estimator. */
 static void westwood_estimate(struct sock *sk)
 {
@@ -160,7 +170,7 @@ static void westwood_estimate(struct sock *sk)
 	if (!ca->min_rtt_us)
 		return;
 
-	outcome = abse_update(&ca->est, ca->hist, &ack, &sample);
+	outcome = abse_update(&ca->est, westwood_history(sk), &ack, &sample);
 	if (outcome == ABSE_NONE)
 		return;
 
@@ -171,13 +181,24 @@ static void westwood_estimate(struct sock *sk)
 	ca->stopped = WESTWOOD_STOP_NEW;
 }
 
+/* Is nothing in flight, and nothing about to be: there is no more data, or the peer
+ * has closed its window? How long that lasts says nothing about the path.
+ */
+static bool westwood_idle(const struct sock *sk)
+{
+	const struct sk_buff *head = tcp_send_head(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return !tp->packets_out &&
+	       (!head || !before(TCP_SKB_CB(head)->seq, tcp_wnd_end(tp)));
+}
+
 /* Called once for every ACK of data, with the segments it delivers counted. That is
  * why the estimator is fed from here: ->in_ack_event() comes before the counting in
  * some kernels and after it in others.
  */
 static void westwood_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
 	struct westwood *ca = inet_csk_ca(sk);
 
 	westwood_update_rtt(ca, sample->rtt_us);
@@ -186,7 +207,7 @@ static void westwood_pkts_acked(struct sock *sk, const struct ack_sample *sample
 	else
 		westwood_estimate(sk);
 
-	if (!tp->packets_out && !tcp_send_head(sk))
+	if (westwood_idle(sk))
 		westwood_stop(ca, WESTWOOD_STOP_IDLE);
 }
 
@@ -228,6 +249,7 @@ static void westwood_init(struct sock *sk)
 	memset(ca, 0, sizeof(*ca));
 	if (satcc_param(history))
 		ca->hist = kzalloc(sizeof(*ca->hist), GFP_NOWAIT | __GFP_NOWARN);
+	ca->hist_of = lower_32_bits((uintptr_t)sk);
 	if (tp->srtt_us)
 		westwood_update_rtt(ca, tcp_min_rtt(tp));
 
@@ -249,33 +271,40 @@ static void westwood_release(struct sock *sk)
 {
 	struct westwood *ca = inet_csk_ca(sk);
 
-	kfree(ca->hist);
+	kfree(westwood_history(sk));
 	ca->hist = NULL;
+}
+
+/* The account of an ACK, apart: it is not for those who do not listen to pay. */
+static noinline void westwood_trace_ack(struct sock *sk, u32 acked, u32 cwnd_old,
+					bool grown, struct westwood_basis basis)
+{
+	struct satcc_event ev = satcc_ack_event(sk, acked, cwnd_old, grown);
+
+	trace_westwood_abse(sk, &ev, &basis);
 }
 
 static void westwood_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
 	const struct westwood *ca = inet_csk_ca(sk);
-	u8 ca_state = inet_csk(sk)->icsk_ca_state;
+	bool grown = tcp_is_cwnd_limited(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
 	struct westwood_basis basis;
-	struct satcc_event ev;
+	u32 cwnd = tcp_snd_cwnd(tp);
+	u32 left = acked;
 
 	if (ca->astart)
-		westwood_astart(sk, ca_state);
+		westwood_astart(sk, inet_csk(sk)->icsk_ca_state);
 
 	basis = westwood_basis(sk);
-	ev = satcc_event(sk, SATCC_EV_HELD, ca_state);
-	ev.acked = acked;
-	if (tcp_is_cwnd_limited(sk)) {
+	if (grown) {
 		if (tcp_in_slow_start(tp))
-			acked = tcp_slow_start(tp, acked);
-		if (acked)
-			tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), acked);
-		ev.cwnd = tcp_snd_cwnd(tp);
-		ev.event = satcc_growth(&ev);
+			left = tcp_slow_start(tp, acked);
+		if (left)
+			tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), left);
 	}
-	trace_westwood_abse(sk, &ev, &basis);
+	if (trace_westwood_abse_enabled())
+		westwood_trace_ack(sk, acked, cwnd, grown, basis);
 }
 
 /* Is the window to be reduced for a mark, or for a queue of this host that is full?
@@ -285,6 +314,12 @@ static void westwood_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 static bool westwood_marked(const struct tcp_sock *tp)
 {
 	return !tp->prior_ssthresh;
+}
+
+/* The part of a window that a mark leaves. */
+static u32 westwood_part(u32 cwnd)
+{
+	return div_u64((u64)cwnd * satcc_param(ecn_beta_pct), 100);
 }
 
 /* Never above cwnd: PRR is to reduce. What it would be without that limit, b, is
@@ -297,7 +332,6 @@ static u32 westwood_ssthresh(struct sock *sk)
 	struct westwood_basis basis = westwood_basis(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct westwood *ca = inet_csk_ca(sk);
-	u32 part;
 
 	basis.mark = westwood_marked(tp);
 	ca->loss_pkts = basis.mark ? 0 : ca->b_pkts;
@@ -306,10 +340,8 @@ static u32 westwood_ssthresh(struct sock *sk)
 
 	if (ca->b_pkts) {
 		ev.ssthresh = min(ca->b_pkts, ev.cwnd);
-		if (basis.mark) {
-			part = div_u64((u64)ev.cwnd * satcc_param(ecn_beta_pct), 100);
-			ev.ssthresh = min(ev.ssthresh, part);
-		}
+		if (basis.mark)
+			ev.ssthresh = min(ev.ssthresh, westwood_part(ev.cwnd));
 		ev.ssthresh = max(ev.ssthresh, 2U);
 	} else {
 		ev.ssthresh = tcp_reno_ssthresh(sk);
@@ -319,17 +351,28 @@ static u32 westwood_ssthresh(struct sock *sk)
 	return ev.ssthresh;
 }
 
-/* The reduction was for nothing, and so was the end or start of Astart. */
+/* The reduction was for nothing, and so was the end or start of Astart and a new
+ * RTT_min. The core restores an ssthresh of before only if it is above the present one.
+ */
 static u32 westwood_undo_cwnd(struct sock *sk)
 {
 	struct satcc_event ev = satcc_event(sk, SATCC_EV_UNDO,
 					    inet_csk(sk)->icsk_ca_state);
 	struct westwood_basis basis = westwood_basis(sk);
 	struct westwood *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
 
 	ev.cwnd = tcp_reno_undo_cwnd(sk);
+	if (tp->prior_ssthresh)
+		ev.ssthresh = min(ev.ssthresh, tp->prior_ssthresh - 1);
+	tp->snd_ssthresh = ev.ssthresh;
 	ca->astart = ca->astart_prior;
 	ca->loss_pkts = 0;
+	ca->rearm = false;
+	if (ca->min_rtt_prior_us && ca->min_rtt_prior_us < ca->min_rtt_us) {
+		WRITE_ONCE(ca->min_rtt_us, ca->min_rtt_prior_us);
+		westwood_update_b(ca);
+	}
 	trace_westwood_abse(sk, &ev, &basis);
 
 	return ev.cwnd;
@@ -350,6 +393,23 @@ static void westwood_raise_ssthresh(struct sock *sk, u8 event, u8 ca_state,
 	trace_westwood_abse(sk, &ev, &basis);
 }
 
+/* A mark has come in Recovery. The core has put nothing by to undo to, but it does
+ * not ask for an ssthresh again: with b above cwnd the mark would change nothing.
+ */
+static void westwood_marked_recovery(struct sock *sk)
+{
+	struct satcc_event ev = satcc_event(sk, WESTWOOD_EV_MARKED, TCP_CA_Open);
+	struct westwood_basis basis = westwood_basis(sk);
+	struct westwood *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	ca->loss_pkts = 0;
+	ev.ssthresh = min(ev.ssthresh, westwood_part(tp->prior_cwnd));
+	ev.ssthresh = max(ev.ssthresh, 2U);
+	tp->snd_ssthresh = ev.ssthresh;
+	trace_westwood_abse(sk, &ev, &basis);
+}
+
 /* The window that recovery ends with: of what was delivered during it, each segment
  * counts one as in slow start, up to b. The core makes ssthresh the window now; then
  * westwood_complete() makes it b.
@@ -361,7 +421,8 @@ static void westwood_resume(struct sock *sk)
 	u32 limit = min3(ca->b_pkts, tp->snd_cwnd_clamp, (u32)INT_MAX);
 	u64 grown = (u64)tp->snd_ssthresh + (tp->delivered - ca->loss_delivered);
 
-	if (!satcc_param(recovery_start) || !tp->undo_marker || !ca->loss_pkts ||
+	if (!satcc_param(recovery_start) || !satcc_pacing_enabled(sk) ||
+	    !tp->undo_marker || !ca->loss_pkts ||
 	    limit <= tp->snd_ssthresh || westwood_app_limited(sk))
 		return;
 
@@ -387,23 +448,33 @@ static void westwood_timeout(struct sock *sk)
 	struct westwood *ca = inet_csk_ca(sk);
 
 	ca->astart = satcc_param(astart);
+	ca->min_rtt_prior_us = ca->min_rtt_us;
 	ca->rearm = true;
 	westwood_raise_ssthresh(sk, WESTWOOD_EV_TIMEOUT, TCP_CA_Loss, ca->loss_pkts);
 }
 
-/* Called before the state changes. */
+/* Called before the state changes. Loss is a timeout if there is something to undo to,
+ * or was CWR before; else the core sends again what was too long for the path.
+ */
 static void westwood_set_state(struct sock *sk, u8 new_state)
 {
+	u8 old_state = inet_csk(sk)->icsk_ca_state;
+	const struct tcp_sock *tp = tcp_sk(sk);
 	struct westwood *ca = inet_csk_ca(sk);
 
 	if (new_state > TCP_CA_Disorder) {
 		ca->astart = false;
 		westwood_raise_ssthresh(sk, SATCC_EV_STATE, new_state, 0);
 	}
-	if (new_state == TCP_CA_Loss)
+	if (new_state == TCP_CA_Loss &&
+	    (tp->undo_marker || tp->prior_ssthresh || old_state == TCP_CA_CWR))
 		westwood_timeout(sk);
-	else if (new_state == TCP_CA_Open &&
-		 inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery)
+	if (new_state != TCP_CA_Open || old_state != TCP_CA_Recovery)
+		return;
+
+	if (tp->undo_marker && ca->loss_pkts && !tp->prior_ssthresh)
+		westwood_marked_recovery(sk);
+	else
 		westwood_resume(sk);
 }
 

@@ -30,13 +30,17 @@
  *     ssthresh    min(b, cwnd); with mark at most ecn_beta_pct of cwnd; b = 0: half
  *                 of cwnd; at least 2
  *     resume      Recovery ends, not undone: the ssthresh that the kernel is about
- *                 to make cwnd: min(b, ssthresh_old + loss_delivered), if
- *                 that is above ssthresh_old; loss_b is not 0
+ *                 to make cwnd: min(b, limit, ssthresh_old + loss_delivered), if
+ *                 that is above ssthresh_old; loss_b is not 0; paced
+ *     marked      Recovery ends, not undone, with a mark in it, which the kernel
+ *                 does not ask about again: ssthresh at most ecn_beta_pct of cwnd
+ *                 before Recovery, at least 2; loss_b is 0 from here
  *     complete    after CWR or Recovery: if it was not undone, and loss_b is not 0,
  *                 ssthresh = b if that is above ssthresh_old
  *     timeout     ssthresh = loss_b if there is one and it is above
- *     undo        cwnd as the kernel's tcp_reno_undo_cwnd(); loss_b is 0 from here,
- *                 astart what it was before ssthresh()
+ *     undo        cwnd as the kernel's tcp_reno_undo_cwnd(); ssthresh below what the
+ *                 kernel is about to restore; loss_b is 0 from here, astart and
+ *                 min_rtt_us what they were before ssthresh()
  *     state, idle
  *                 as for every policy
  *
@@ -129,7 +133,8 @@ TRACE_EVENT(westwood_abse,
 		  SATCC_EVENT_ARGS({ WESTWOOD_EV_ASTART,   "astart" },
 				   { WESTWOOD_EV_COMPLETE, "complete" },
 				   { WESTWOOD_EV_TIMEOUT,  "timeout" },
-				   { WESTWOOD_EV_RESUME,   "resume" }),
+				   { WESTWOOD_EV_RESUME,   "resume" },
+				   { WESTWOOD_EV_MARKED,   "marked" }),
 		  __entry->bse_q16, __entry->re_q16, __entry->b, __entry->loss_b,
 		  __entry->loss_delivered, __entry->min_rtt_us,
 		  __entry->cnt_old, __entry->cnt, __entry->astart,

@@ -179,7 +179,7 @@ MUTANTS = {
         ("the window is not BSE RTT_min", "westwood_abse/tcp_westwood_abse.c",
          "abse_window(rate_q16, ca->min_rtt_us)", "abse_window(rate_q16, 1000000)"),
         ("a mark reduces nothing", "westwood_abse/tcp_westwood_abse.c",
-         "if (basis.mark) {", "if (0) {"),
+         "if (basis.mark)\n\t\t\tev.ssthresh = min(ev.ssthresh, westwood_part(ev.cwnd));", ""),
         ("Astart never raises", "westwood_abse/tcp_westwood_abse.c",
          "else if (target <= ev.ssthresh)", "else"),
     ],

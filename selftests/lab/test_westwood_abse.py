@@ -179,11 +179,13 @@ def test_a_full_queue_costs_the_queue(lab, geo):
 
 
 def test_random_loss_leaves_the_window(lab, geo):
-    """1 % on a path that is not full: no reduction is near one half, and the kernel's own
+    """1 % on a path that is not full: in congestion avoidance no reduction is near one half (in
+    slow start the window is twice what the last round trip delivered), and the kernel's own
     Westwood, for what that is worth, gets a third of it."""
     path = dict(rate_mbit=10, loss_pct=1, seconds=40)
     run = lab.run(geo(CC, **path))
-    kept = [row["ssthresh"] / row["cwnd_old"] for row in decisions(run, "ssthresh")]
+    kept = [row["ssthresh"] / row["cwnd_old"] for row in decisions(run, "ssthresh")
+            if row["cwnd_old"] >= row["ssthresh_old"]]
     assert len(kept) > 5 and sorted(kept)[len(kept) // 2] > 0.9 and min(kept) > 0.55
     theirs = lab.run(geo("westwood", **path))
     assert measure.FlowView(run).acked_by(40) > 3 * measure.FlowView(theirs).acked_by(40)

@@ -33,7 +33,7 @@ from collections import deque
 from .arithmetic import INFINITE, Q16, Q20
 from .core import ACKS, CWR, DISORDER, INIT, OPEN, OWN, RECOVERY, STATE, CountFlow, Wrong, same
 
-ASTART, COMPLETE, TIMEOUT, RESUME = OWN, OWN + 1, OWN + 2, OWN + 3
+ASTART, COMPLETE, TIMEOUT, RESUME, MARKED = range(OWN, OWN + 5)
 
 START, BLIND, TRAIN, SAMPLE, COARSE = range(1, 6)
 OUTCOMES = {START: "start", BLIND: "blind", TRAIN: "train", SAMPLE: "sample", COARSE: "coarse"}
@@ -67,13 +67,14 @@ class WestwoodAbse(CountFlow):
     DEFAULTS = {"pacing": 1, "astart": 1, "recovery_start": 1, "history": 1, "tau_n": 10,
                 "t_min_div": 8, "ecn_beta_pct": 80}
     ENTERING = STATE, TIMEOUT
-    CODES = {ASTART: "astart", COMPLETE: "complete", TIMEOUT: "timeout", RESUME: "resume"}
+    CODES = {ASTART: "astart", COMPLETE: "complete", TIMEOUT: "timeout", RESUME: "resume",
+             MARKED: "marked"}
 
     def __init__(self, parameters, scenario):
         super().__init__(parameters, scenario)
         self.marks = scenario.sender.sysctl.get("net.ipv4.tcp_ecn", 2) in (1, "1")
         self.handlers |= {ASTART: self.raised, COMPLETE: self.completed, TIMEOUT: self.timed_out,
-                          RESUME: self.resumed}
+                          RESUME: self.resumed, MARKED: self.marked}
         self.clear()
 
     def clear(self):
@@ -366,14 +367,19 @@ class WestwoodAbse(CountFlow):
         """Nothing is carried."""
 
     def undo(self, row):
-        super().undo(row)
+        """ssthresh is left below what the core restores: it restores nothing else."""
+        if self.reduced_from:
+            same("ssthresh", row.ssthresh, min(row.ssthresh_old, self.reduced_from[1] - 1),
+                 "the core is to restore it")
+            same("cwnd", row.cwnd, max(row.cwnd_old, self.reduced_from[0]),
+                 f"{self.reduced_from[0]} is the window that was reduced")
         self.reduced, self.loss_b = False, 0
         self.astart = self.astart_before
 
     def core_moved(self, row):
-        """And: after resume the core makes ssthresh, as it then is, the window."""
-        resumed = self.last.event == RESUME and row.cwnd_old == self.ssthresh == row.ssthresh_old
-        if not resumed:
+        """And: after resume or marked the core makes ssthresh, as it then is, the window."""
+        resumed = self.last.event in (RESUME, MARKED)
+        if not (resumed and row.cwnd_old == self.ssthresh == row.ssthresh_old):
             super().core_moved(row)
 
     def resumed(self, row):
@@ -382,6 +388,16 @@ class WestwoodAbse(CountFlow):
         if not self.parameters["recovery_start"] or not self.loss_b or should <= row.ssthresh_old:
             raise Wrong("event", "no resume", "resume", self.basis())
         same("ssthresh", row.ssthresh, should, self.basis())
+
+    def marked(self, row):
+        """Recovery ends, and in it there was a mark, which the core does not ask about again."""
+        same("cwnd", row.cwnd, row.cwnd_old, "the core makes ssthresh the window")
+        if not self.loss_b or not self.marks:
+            raise Wrong("event", "no marked", "marked", self.basis())
+        if self.reduced_from:
+            most = self.reduced_from[0] * self.parameters["ecn_beta_pct"] // 100
+            same("ssthresh", row.ssthresh, max(min(row.ssthresh_old, most), 2), self.basis())
+        self.loss_b = 0
 
     def completed(self, row):
         same("cwnd", row.cwnd, row.cwnd_old, "it moves ssthresh alone")

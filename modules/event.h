@@ -68,7 +68,7 @@ static inline u8 satcc_growth(const struct satcc_event *ev)
 }
 
 /* The account of an ACK, after it. cwnd_old: before it. grown: the window was the
- * limit, so growth was due. An ACK changes no ssthresh.
+ * limit, so growth was due. Growth changes no ssthresh.
  */
 static inline struct satcc_event satcc_ack_event(const struct sock *sk, u32 acked,
 						 u32 cwnd_old, bool grown)

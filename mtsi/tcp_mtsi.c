@@ -367,16 +367,19 @@ static u32 mtsi_undo_cwnd(struct sock *sk)
 }
 
 /* Called before the state changes. A timeout always comes here, while CA_EVENT_LOSS
- * is left out for one in fast recovery.
+ * is left out for one in fast recovery. So does what the core sends again because it was
+ * too long for the path, without a timeout: F starts again then, too.
  */
 static void mtsi_set_state(struct sock *sk, u8 new_state)
 {
-	struct satcc_event ev = satcc_event(sk, SATCC_EV_STATE, new_state);
-	struct mtsi_basis basis = mtsi_basis(sk, new_state);
+	struct satcc_event ev;
+	struct mtsi_basis basis;
 
 	if (new_state <= TCP_CA_Disorder)
 		return;
 
+	ev = satcc_event(sk, SATCC_EV_STATE, new_state);
+	basis = mtsi_basis(sk, new_state);
 	if (new_state == TCP_CA_Loss)
 		mtsi_reset(sk);
 	trace_mtsi(sk, &ev, &basis);

@@ -123,10 +123,7 @@ def test_paced_the_table_holds_for_the_first_window(lab, path):
 
 def test_ssthresh_ends_it(lab, path):
     """An ssthresh of 25, known from the flow before: 10 18 25, then one more per 25 ACKs."""
-    made = path(bytes=200_000, receiver=EACH_ACK, sender={"ssthresh": 25})
-    first = Flow("cubic", bytes=1000)
-    run = lab.run(dataclasses.replace(
-        made, flows=(first, dataclasses.replace(made.flows[0], start_s=5))))
+    run = lab.run(account.with_ssthresh(path(bytes=200_000, receiver=EACH_ACK), 25))
     assert grown(run, 3 + 26) == [10, 18] + [25] * 25 + [26] * 2
     assert [row["name"] for row in decisions(run)[1:5]] == ["start", "start", "start_exit", "avoid"]
 
@@ -166,19 +163,12 @@ def test_every_step_is_exact(lab, path, parameters, function):
     assert any(row["acked"] > 1 for row in rows), "delayed ACKs were not met"
 
 
-def thinned(made, loss_pct=83):
-    """The same with most ACKs lost, so that some acknowledge many segments."""
-    gateway, satellite = made.hops
-    lossy = dataclasses.replace(satellite, reverse=Stage(loss_pct=loss_pct))
-    return dataclasses.replace(made, hops=(gateway, lossy))
-
-
 @pytest.mark.parametrize("parameters, limit", [
     ({}, 8), ({"abc_l": 3}, 3), ({"pacing": 1}, NO_LIMIT), ({"pacing": 1, "per_ack": 1}, 1)],
     ids=["unpaced", "abc_l", "paced", "per_ack"])
 def test_stretch_acks(lab, path, parameters, limit):
     """An ACK for many segments is as many steps, up to the limit that is in force."""
-    run = lab.run(thinned(path(parameters, bytes=2_000_000, receiver=EACH_ACK)))
+    run = lab.run(path(parameters, bytes=20_000_000, rate_mbit=0, queue_packets=0, offload=True))
     rows = named(run, "start")
     assert {row["ack_limit"] for row in rows} == {limit}
     assert max(row["acked"] for row in rows) > min(limit, 8)
@@ -188,11 +178,8 @@ def test_stretch_acks(lab, path, parameters, limit):
 
 def test_what_ssthresh_leaves_of_an_ack_is_for_avoidance(lab, path):
     """A stretch ACK takes the window to the known ssthresh of 25 with segments to spare."""
-    made = thinned(path(bytes=200_000, receiver=EACH_ACK, sender={"ssthresh": 25}, seed=2),
-                   loss_pct=50)
-    first = Flow("cubic", bytes=1000)
-    run = lab.run(dataclasses.replace(
-        made, flows=(first, dataclasses.replace(made.flows[0], start_s=5))))
+    made = path(bytes=20_000_000, rate_mbit=0, queue_packets=0, offload=True)
+    run = lab.run(account.with_ssthresh(made, 25))
     crossed, = named(run, "start_exit")
     assert min(crossed["acked"], 8) > crossed["steps"] > 0
     assert crossed["cnt"] == min(crossed["acked"], 8) - crossed["steps"]

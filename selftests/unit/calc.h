@@ -54,6 +54,7 @@ int main(void)
 			fprintf(stderr, "calc: unknown request\n");
 			return 2;
 		}
+		alarm(0);
 		fflush(stdout);
 	}
 	free(line);

@@ -42,4 +42,22 @@ static inline void satcc_set_min_tso_segs(struct tcp_congestion_ops *ops,
 #endif
 }
 
+/* In 5.11: d19ad0775dcd ("ftrace: Have the callbacks receive a struct ftrace_regs
+ * instead of pt_regs"). With FTRACE_OPS_FL_SAVE_REGS the registers are all there.
+ */
+#if SATCC_KERNEL < 5011
+#define satcc_ftrace_regs		struct pt_regs
+#define satcc_ftrace_get_regs(fregs)	(fregs)
+#else
+#define satcc_ftrace_regs		struct ftrace_regs
+#define satcc_ftrace_get_regs(fregs)	ftrace_get_regs(fregs)
+#endif
+
+/* In 5.11: d741bf41d7c7 ("kprobes: Remove kretprobe hash"). */
+#if SATCC_KERNEL < 5011
+#define satcc_kretprobe(ri)	((ri)->rp)
+#else
+#define satcc_kretprobe(ri)	get_kretprobe(ri)
+#endif
+
 #endif /* _SATCC_COMPAT_H */

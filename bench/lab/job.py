@@ -288,10 +288,11 @@ def _trace_on(scenario: Scenario) -> list[str]:
 
 
 def _trace_kb(scenario: Scenario) -> int:
-    """Room for every event: some 400 bytes an ACK, one ACK a segment."""
+    """Room for every event: some 400 bytes an ACK, one ACK a segment; with the logger 1000."""
     rate = scenario.net_rate_bps / 8 if scenario.bottleneck else 1e8
     size = sum(flow.bytes or flow.seconds * rate for flow in scenario.flows)
-    return min(128 << 10, 2048 + int(2 * size / scenario.mss * 400 / 1024))
+    each = 1000 if "satcc_log" in scenario.modules else 400
+    return min(128 << 10, 2048 + int(2 * size / scenario.mss * each / 1024))
 
 
 def _trace_off(scenario: Scenario) -> list[str]:

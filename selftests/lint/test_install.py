@@ -12,8 +12,9 @@ from bench.lab import packages
 from bench.lab.paths import TOP
 from selftests.lint.test_style import KERNEL, tracked
 
-POLICIES = sorted(path for path in TOP.glob("*/tcp_*.c") if not path.name.endswith(".mod.c"))
-MODULES = {f"{path.stem}.ko" for path in POLICIES}
+SOURCES = sorted(path for pattern in ("*/tcp_*.c", "modules/satcc_*.c") for path in TOP.glob(pattern)
+                 if not path.name.endswith(".mod.c"))
+MODULES = {f"{path.stem}.ko" for path in SOURCES}
 
 
 @pytest.fixture
@@ -42,13 +43,13 @@ def installed(folder):
     return {path.name for path in folder.rglob("*.ko")}
 
 
-def test_dkms_conf_lists_every_policy():
+def test_dkms_conf_lists_every_module():
     said = (TOP / "dkms.conf").read_text()
     built = dict(re.findall(r'BUILT_MODULE_(?:NAME|LOCATION)\[\d\]="(\w+)"\nBUILT_MODULE_LOCATION'
                             r'\[\d\]="(\w+)"', said))
-    assert built == {path.stem: path.parent.name for path in POLICIES}
+    assert built == {path.stem: path.parent.name for path in SOURCES}
     version = re.search(r'^PACKAGE_VERSION="(.+)"', said, re.M)[1]
-    for path in POLICIES:
+    for path in SOURCES:
         assert f'MODULE_VERSION("{version}")' in path.read_text()
 
 

@@ -236,12 +236,14 @@ static void report(int fd)
 		printf("{");
 	printf("\"cc\":\"%s\",\"options\":%u,\"snd_mss\":%u,\"rtt\":%u,\"min_rtt\":%u,"
 	       "\"snd_cwnd\":%u,\"snd_ssthresh\":%u,\"total_retrans\":%u,\"bytes_acked\":%llu,"
-	       "\"bytes_sent\":%llu,\"bytes_retrans\":%llu,\"segs_out\":%u,\"data_segs_out\":%u,"
+	       "\"bytes_sent\":%llu,\"bytes_retrans\":%llu,\"segs_in\":%u,\"segs_out\":%u,"
+	       "\"data_segs_out\":%u,"
 	       "\"delivered\":%u,\"delivered_ce\":%u,\"reord_seen\":%u,\"dsack_dups\":%u,"
 	       "\"busy_time\":%llu,\"rwnd_limited\":%llu,\"sndbuf_limited\":%llu}\n",
 	       cc, i.tcpi_options, i.tcpi_snd_mss, i.tcpi_rtt, i.tcpi_min_rtt, i.tcpi_snd_cwnd,
 	       i.tcpi_snd_ssthresh, i.tcpi_total_retrans, i.tcpi_bytes_acked, i.tcpi_bytes_sent,
-	       i.tcpi_bytes_retrans, i.tcpi_segs_out, i.tcpi_data_segs_out, i.tcpi_delivered,
+	       i.tcpi_bytes_retrans, i.tcpi_segs_in, i.tcpi_segs_out, i.tcpi_data_segs_out,
+	       i.tcpi_delivered,
 	       i.tcpi_delivered_ce, i.tcpi_reord_seen, i.tcpi_dsack_dups, i.tcpi_busy_time,
 	       i.tcpi_rwnd_limited, i.tcpi_sndbuf_limited);
 	fflush(stdout);

@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: GPL-2.0
+/* satcc_log: what TCP does, as trace events
+ *
+ * Multi-TCP's three logs (Caini et al. 2008, 4.1), which took a patched kernel, for
+ * the kernel as it is and for every congestion control: each segment handed to IP,
+ * each ACK, each change of the window with what changed it. satcc_log_trace.h has the
+ * fields; tools/satcc-log records them.
+ *
+ *   modprobe satcc_log
+ *   cd /sys/kernel/tracing
+ *   echo 'dport == 443 && daddr4 >= 0xc6336400 && daddr4 <= 0xc63364ff' >
+ *	events/satcc/cwnd_changed/filter
+ *   echo 1 > events/satcc/cwnd_changed/enable
+ *   cat trace_pipe
+ *
+ * The kernel has no tracepoints for this. An event that is enabled puts hooks into the
+ * functions it needs: on entry by ftrace, which loses none; on return by a kretprobe,
+ * which is missed if an interrupt falls into the few instructions of another. What was
+ * missed is counted in the parameter `lost`. While no event is enabled there are no
+ * hooks. Enabling fails, and the kernel log says why, if a function is not there to be
+ * hooked: another version's, or made part of its caller by the compiler.
+ *
+ * All hooks are called with the socket's lock held, or what stands for it in softirq.
+ *
+ * No change goes unseen: the window last seen is kept for each socket, and compared at
+ * every hook. What is found at a hook that does not change the window itself was
+ * changed since the hook before it, by what was under way then: flow->cause.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/ftrace.h>
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/rhashtable.h>
+#include <linux/slab.h>
+#include <net/tcp.h>
+
+#include "compat.h"
+#include "satcc_log.h"
+
+#define CREATE_TRACE_POINTS
+#include "satcc_log_trace.h"
+
+/* The window last seen of a socket. Under that socket's lock. */
+struct satcc_log_flow {
+	struct rhash_head		node;
+	const struct sock		*sk;
+	u64				cookie;
+	struct satcc_log_window		window;
+	u8				cause;	/* SATCC_LOG_, of what happens now */
+	bool				acking;	/* in tcp_ack() */
+	struct rcu_head			rcu;
+};
+
+static const struct rhashtable_params satcc_log_params = {
+	.key_len		= sizeof(const struct sock *),
+	.key_offset		= offsetof(struct satcc_log_flow, sk),
+	.head_offset		= offsetof(struct satcc_log_flow, node),
+	.automatic_shrinking	= true,
+};
+
+/* There while the windows are followed. */
+static struct rhashtable satcc_log_flows;
+static bool satcc_log_following;
+
+/* Records that could not be made: no memory to know a socket by; calls that a hook
+ * that is gone by now has missed.
+ */
+static atomic_long_t satcc_log_unknown;
+static unsigned long satcc_log_missed;
+
+static struct satcc_log_window satcc_log_window(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return (struct satcc_log_window){
+		.cwnd = tcp_snd_cwnd(tp),
+		.ssthresh = tp->snd_ssthresh,
+		.clamp = tp->snd_cwnd_clamp,
+	};
+}
+
+static struct satcc_log_flow *satcc_log_add(struct sock *sk)
+{
+	struct satcc_log_flow *flow;
+
+	flow = kmalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
+	if (!flow)
+		goto lost;
+
+	flow->sk = sk;
+	flow->cookie = satcc_log_cookie(sk);
+	flow->window = satcc_log_window(sk);
+	flow->cause = SATCC_LOG_OTHER;
+	flow->acking = false;
+	if (rhashtable_insert_fast(&satcc_log_flows, &flow->node, satcc_log_params))
+		goto lost;
+
+	trace_cwnd_changed(sk, &flow->window, &flow->window, SATCC_LOG_FIRST);
+
+	return flow;
+lost:
+	kfree(flow);
+	atomic_long_inc(&satcc_log_unknown);
+
+	return NULL;
+}
+
+static void satcc_log_forget(struct satcc_log_flow *flow)
+{
+	rhashtable_remove_fast(&satcc_log_flows, &flow->node, satcc_log_params);
+	kfree_rcu(flow, rcu);
+}
+
+/* The flow of a socket that has, or had, a connection; NULL if there is none, or no
+ * memory for it, or cwnd_changed is off.
+ */
+static struct satcc_log_flow *satcc_log_flow(struct sock *sk)
+{
+	struct satcc_log_flow *flow;
+
+	/* The first is there before there is anyone to hear of it. */
+	if (!READ_ONCE(satcc_log_following) || !trace_cwnd_changed_enabled())
+		return NULL;
+
+	flow = rhashtable_lookup_fast(&satcc_log_flows, &sk, satcc_log_params);
+	if (flow && flow->cookie == atomic64_read(&sk->sk_cookie))
+		return flow;
+	if (flow)
+		satcc_log_forget(flow);
+	if (sk->sk_state == TCP_CLOSE || sk->sk_state == TCP_LISTEN)
+		return NULL;
+
+	return satcc_log_add(sk);
+}
+
+/* Is a change that no hook was around for the core's tcp_cwnd_application_limited()?
+ * That is part of its callers, but does what nothing else does: forgets what was used
+ * of the window, goes down to halfway to that, and has ssthresh at 3/4 at least. An MTU
+ * probe under way takes one segment from the window and may look the same.
+ */
+static bool satcc_log_is_app_limited(const struct sock *sk,
+				     const struct satcc_log_window *old,
+				     const struct satcc_log_window *window)
+{
+	return !tcp_sk(sk)->snd_cwnd_used && !inet_csk(sk)->icsk_mtup.probe_size &&
+	       window->cwnd < old->cwnd && window->cwnd >= old->cwnd / 2 &&
+	       window->ssthresh == max(old->ssthresh, (old->cwnd >> 1) + (old->cwnd >> 2));
+}
+
+/* Report what has changed since the last look, if anything. */
+static void satcc_log_look(struct sock *sk, struct satcc_log_flow *flow, u8 reason)
+{
+	struct satcc_log_window window = satcc_log_window(sk);
+
+	if (!memcmp(&window, &flow->window, sizeof(window)))
+		return;
+
+	if (reason == SATCC_LOG_OTHER &&
+	    satcc_log_is_app_limited(sk, &flow->window, &window))
+		reason = SATCC_LOG_APP_LIMITED;
+
+	trace_cwnd_changed(sk, &flow->window, &window, reason);
+	flow->window = window;
+}
+
+/* -- Hooks on entry ----------------------------------------------------------- */
+
+/* One record for each segment that a packet will be cut into, as it will be. */
+static void satcc_log_segments(struct sock *sk, const struct sk_buff *skb)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct tcphdr *th = tcp_hdr(skb);
+	u32 left = skb->len - th->doff * 4;
+	u32 size = skb_shinfo(skb)->gso_size ?: left;
+	u8 flags = ((const u8 *)th)[13];
+	struct satcc_log_segment seg = {
+		.wstamp_ns = ktime_to_ns(skb->tstamp),
+		.seq = ntohl(th->seq),
+		.segs = max_t(u32, skb_shinfo(skb)->gso_segs, 1),
+	};
+
+	seg.retrans = (left || th->syn || th->fin) && before(seg.seq, tp->snd_nxt);
+	do {
+		seg.len = min(left, size);
+		left -= seg.len;
+		seg.flags = left ? flags & ~(TCPHDR_FIN | TCPHDR_PSH) : flags;
+		seg.sent_orig = tp->bytes_sent - tp->bytes_retrans -
+				(seg.retrans ? 0 : left);
+		trace_segment_sent(sk, &seg);
+		seg.seq += seg.len;
+		flags &= ~TCPHDR_CWR;
+	} while (left);
+}
+
+/* ip_queue_xmit(sk, skb, ...), inet6_csk_xmit(sk, skb, ...): the header is written, and
+ * what tp counts has been counted, but snd_nxt is yet to move over new data.
+ */
+static void satcc_log_sent(struct sock *sk, struct pt_regs *regs)
+{
+	struct satcc_log_flow *flow;
+
+	if (!sk_fullsock(sk) || sk->sk_protocol != IPPROTO_TCP ||
+	    sk->sk_type != SOCK_STREAM)
+		return;
+
+	flow = satcc_log_flow(sk);
+	if (flow)
+		satcc_log_look(sk, flow, flow->cause);
+	if (trace_segment_sent_enabled())
+		satcc_log_segments(sk, (void *)regs_get_kernel_argument(regs, 1));
+}
+
+/* tcp_set_ca_state(sk, state): on an ACK a reduction begins or ends, which is no
+ * function of its own. CWR begins and ends before the call, Recovery ends after it:
+ * until satcc_log_rack(), or the ACK's end if RACK is off.
+ */
+static void satcc_log_state(struct sock *sk, struct pt_regs *regs)
+{
+	u8 state = regs_get_kernel_argument(regs, 1);
+	u8 state_old = inet_csk(sk)->icsk_ca_state;
+	struct satcc_log_flow *flow = satcc_log_flow(sk);
+
+	if (!flow)
+		return;
+
+	if (flow->cause != SATCC_LOG_ACK) {
+		satcc_log_look(sk, flow, flow->cause);
+	} else if (state == TCP_CA_CWR || state_old == TCP_CA_CWR) {
+		satcc_log_look(sk, flow, SATCC_LOG_CWR);
+	} else {
+		satcc_log_look(sk, flow, SATCC_LOG_ACK);
+		if (state_old == TCP_CA_Recovery)
+			flow->cause = SATCC_LOG_RECOVERY;
+	}
+}
+
+/* tcp_rack_mark_lost(sk): after the end of Recovery, before growth. */
+static void satcc_log_rack(struct sock *sk, struct pt_regs *regs)
+{
+	struct satcc_log_flow *flow = satcc_log_flow(sk);
+
+	if (!flow)
+		return;
+
+	satcc_log_look(sk, flow, flow->cause);
+	if (flow->acking && flow->cause == SATCC_LOG_RECOVERY)
+		flow->cause = SATCC_LOG_ACK;
+}
+
+/* tcp_v4_destroy_sock(sk), of IPv6 too. */
+static void satcc_log_destroy(struct sock *sk, struct pt_regs *regs)
+{
+	struct satcc_log_flow *flow;
+
+	flow = rhashtable_lookup_fast(&satcc_log_flows, &sk, satcc_log_params);
+	if (!flow)
+		return;
+
+	satcc_log_look(sk, flow, SATCC_LOG_OTHER);
+	satcc_log_forget(flow);
+}
+
+/* -- Hooks on entry and return ------------------------------------------------- */
+
+/* What the return has to know. */
+struct satcc_log_call {
+	struct sock	*sk;
+	u32		ack;
+	u32		len;
+	u8		cause;		/* of before */
+};
+
+/* A function whose return is hooked too. */
+struct satcc_log_pair {
+	struct kretprobe	probe;
+	const char		*function;
+	u8			events;
+	u8			cause;		/* of what it changes */
+	bool			attached;
+};
+
+static struct satcc_log_pair *satcc_log_pair(struct kretprobe_instance *ri)
+{
+	return container_of(satcc_kretprobe(ri), struct satcc_log_pair, probe);
+}
+
+static int satcc_log_enter(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	struct satcc_log_call *call = (void *)ri->data;
+	const struct satcc_log_pair *pair = satcc_log_pair(ri);
+	struct sock *sk = (void *)regs_get_kernel_argument(regs, 0);
+	struct satcc_log_flow *flow = satcc_log_flow(sk);
+	const struct sk_buff *skb;
+
+	call->sk = sk;
+	call->cause = SATCC_LOG_OTHER;
+	if (flow) {
+		satcc_log_look(sk, flow, flow->cause);
+		call->cause = flow->cause;
+		flow->cause = pair->cause;
+	}
+	if (pair->cause != SATCC_LOG_ACK)
+		return 0;
+
+	skb = (void *)regs_get_kernel_argument(regs, 1);
+	call->ack = TCP_SKB_CB(skb)->ack_seq;
+	call->len = TCP_SKB_CB(skb)->end_seq - TCP_SKB_CB(skb)->seq -
+		    tcp_hdr(skb)->syn - tcp_hdr(skb)->fin;
+	if (flow)
+		flow->acking = true;
+
+	return 0;
+}
+
+static int satcc_log_return(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	struct satcc_log_call *call = (void *)ri->data;
+	const struct satcc_log_pair *pair = satcc_log_pair(ri);
+	struct satcc_log_flow *flow = satcc_log_flow(call->sk);
+
+	if (pair->cause == SATCC_LOG_ACK)
+		trace_ack_received(call->sk, call->ack, call->len);
+	if (!flow)
+		return 0;
+
+	satcc_log_look(call->sk, flow, flow->cause);
+	flow->cause = call->cause;
+	if (pair->cause == SATCC_LOG_ACK)
+		flow->acking = false;
+
+	return 0;
+}
+
+/* -- Which event needs which hook --------------------------------------------- */
+
+#define SATCC_LOG_SEGMENT	1
+#define SATCC_LOG_ACKS		2
+#define SATCC_LOG_WINDOW	4
+
+/* A function whose entry is hooked. */
+struct satcc_log_entry {
+	struct ftrace_ops	ops;
+	const char		*function;
+	void			(*hook)(struct sock *sk, struct pt_regs *regs);
+	u8			events;
+	bool			attached;
+};
+
+static struct satcc_log_entry satcc_log_entries[] = {
+	{ .function = "ip_queue_xmit", .hook = satcc_log_sent,
+	  .events = SATCC_LOG_SEGMENT | SATCC_LOG_WINDOW },
+	{ .function = "inet6_csk_xmit", .hook = satcc_log_sent,
+	  .events = SATCC_LOG_SEGMENT | SATCC_LOG_WINDOW },
+	{ .function = "tcp_set_ca_state", .hook = satcc_log_state,
+	  .events = SATCC_LOG_WINDOW },
+	{ .function = "tcp_rack_mark_lost", .hook = satcc_log_rack,
+	  .events = SATCC_LOG_WINDOW },
+	{ .function = "tcp_v4_destroy_sock", .hook = satcc_log_destroy,
+	  .events = SATCC_LOG_WINDOW },
+};
+
+/* The socket is the first argument of each. */
+static struct satcc_log_pair satcc_log_pairs[] = {
+	{ .function = "tcp_ack", .cause = SATCC_LOG_ACK,
+	  .events = SATCC_LOG_ACKS | SATCC_LOG_WINDOW },
+	{ .function = "tcp_init_transfer", .cause = SATCC_LOG_INIT,
+	  .events = SATCC_LOG_WINDOW },
+	{ .function = "tcp_enter_recovery", .cause = SATCC_LOG_RECOVERY,
+	  .events = SATCC_LOG_WINDOW },
+	{ .function = "tcp_enter_cwr", .cause = SATCC_LOG_CWR,
+	  .events = SATCC_LOG_WINDOW },
+	{ .function = "tcp_enter_loss", .cause = SATCC_LOG_RTO,
+	  .events = SATCC_LOG_WINDOW },
+	{ .function = "tcp_cwnd_reduction", .cause = SATCC_LOG_RECOVERY,
+	  .events = SATCC_LOG_WINDOW },
+	{ .function = "tcp_undo_cwnd_reduction", .cause = SATCC_LOG_UNDO,
+	  .events = SATCC_LOG_WINDOW },
+	{ .function = "tcp_cwnd_restart", .cause = SATCC_LOG_IDLE,
+	  .events = SATCC_LOG_WINDOW },
+	{ .function = "tcp_simple_retransmit", .cause = SATCC_LOG_OTHER,
+	  .events = SATCC_LOG_WINDOW },
+	{ .function = "tcp_set_congestion_control", .cause = SATCC_LOG_SWITCH,
+	  .events = SATCC_LOG_WINDOW },
+};
+
+/* The events that are on. The kernel calls the functions below one at a time. */
+static u8 satcc_log_events;
+
+static void satcc_log_entered(unsigned long ip, unsigned long parent_ip,
+			      struct ftrace_ops *ops, satcc_ftrace_regs *fregs)
+{
+	const struct satcc_log_entry *entry;
+	struct pt_regs *regs = satcc_ftrace_get_regs(fregs);
+
+	entry = container_of(ops, struct satcc_log_entry, ops);
+	entry->hook((void *)regs_get_kernel_argument(regs, 0), regs);
+}
+
+static int satcc_log_attach_entry(struct satcc_log_entry *entry)
+{
+	int err;
+
+	memset(&entry->ops, 0, sizeof(entry->ops));
+	entry->ops.func = satcc_log_entered;
+	entry->ops.flags = FTRACE_OPS_FL_SAVE_REGS;
+	err = ftrace_set_filter(&entry->ops, (char *)entry->function,
+				strlen(entry->function), 0);
+	if (!err)
+		err = register_ftrace_function(&entry->ops);
+	if (err)
+		ftrace_free_filter(&entry->ops);
+
+	return err;
+}
+
+static void satcc_log_detach_entry(struct satcc_log_entry *entry)
+{
+	unregister_ftrace_function(&entry->ops);
+	ftrace_free_filter(&entry->ops);
+}
+
+/* As many calls at once as there may be threads that were interrupted in one. */
+static int satcc_log_attach_pair(struct satcc_log_pair *pair)
+{
+	memset(&pair->probe, 0, sizeof(pair->probe));
+	pair->probe.kp.symbol_name = pair->function;
+	pair->probe.entry_handler = satcc_log_enter;
+	pair->probe.handler = satcc_log_return;
+	pair->probe.data_size = sizeof(struct satcc_log_call);
+	pair->probe.maxactive = max(64U, 16 * num_possible_cpus());
+
+	return register_kretprobe(&pair->probe);
+}
+
+static unsigned long satcc_log_pair_missed(const struct satcc_log_pair *pair)
+{
+	return READ_ONCE(pair->probe.nmissed) + READ_ONCE(pair->probe.kp.nmissed);
+}
+
+static void satcc_log_detach_pair(struct satcc_log_pair *pair)
+{
+	unregister_kretprobe(&pair->probe);
+	satcc_log_missed += satcc_log_pair_missed(pair);
+}
+
+/* Have the hooks that these events need, and no others. */
+static int satcc_log_attach(u8 events)
+{
+	struct satcc_log_entry *entry;
+	struct satcc_log_pair *pair;
+	int i, err;
+
+	for (i = 0; i < ARRAY_SIZE(satcc_log_entries); i++) {
+		entry = &satcc_log_entries[i];
+		if (entry->attached && !(entry->events & events)) {
+			satcc_log_detach_entry(entry);
+			entry->attached = false;
+		} else if (!entry->attached && (entry->events & events)) {
+			err = satcc_log_attach_entry(entry);
+			if (err) {
+				pr_err("cannot hook %s: %d\n", entry->function, err);
+				return err;
+			}
+			entry->attached = true;
+		}
+	}
+	for (i = 0; i < ARRAY_SIZE(satcc_log_pairs); i++) {
+		pair = &satcc_log_pairs[i];
+		if (pair->attached && !(pair->events & events)) {
+			satcc_log_detach_pair(pair);
+			pair->attached = false;
+		} else if (!pair->attached && (pair->events & events)) {
+			err = satcc_log_attach_pair(pair);
+			if (err) {
+				pr_err("cannot hook %s: %d\n", pair->function, err);
+				return err;
+			}
+			pair->attached = true;
+		}
+	}
+
+	return 0;
+}
+
+static int satcc_log_enable(u8 event, const char *name)
+{
+	int err;
+
+	err = satcc_log_attach(satcc_log_events | event);
+	if (err) {
+		pr_err("the event %s stays off\n", name);
+		satcc_log_attach(satcc_log_events);
+		return err;
+	}
+	satcc_log_events |= event;
+
+	return 0;
+}
+
+static void satcc_log_disable(u8 event)
+{
+	satcc_log_events &= ~event;
+	satcc_log_attach(satcc_log_events);
+}
+
+int satcc_log_segment_reg(void)
+{
+	return satcc_log_enable(SATCC_LOG_SEGMENT, "segment_sent");
+}
+
+void satcc_log_segment_unreg(void)
+{
+	satcc_log_disable(SATCC_LOG_SEGMENT);
+}
+
+int satcc_log_ack_reg(void)
+{
+	return satcc_log_enable(SATCC_LOG_ACKS, "ack_received");
+}
+
+void satcc_log_ack_unreg(void)
+{
+	satcc_log_disable(SATCC_LOG_ACKS);
+}
+
+int satcc_log_window_reg(void)
+{
+	int err;
+
+	err = rhashtable_init(&satcc_log_flows, &satcc_log_params);
+	if (err)
+		return err;
+
+	err = satcc_log_enable(SATCC_LOG_WINDOW, "cwnd_changed");
+	if (err)
+		rhashtable_destroy(&satcc_log_flows);
+	else
+		WRITE_ONCE(satcc_log_following, true);
+
+	return err;
+}
+
+static void satcc_log_free(void *flow, void *unused)
+{
+	kfree(flow);
+}
+
+/* The hooks that other events share stay; they may be in the middle of a lookup. */
+void satcc_log_window_unreg(void)
+{
+	satcc_log_disable(SATCC_LOG_WINDOW);
+	WRITE_ONCE(satcc_log_following, false);
+	synchronize_rcu();
+	rhashtable_free_and_destroy(&satcc_log_flows, satcc_log_free, NULL);
+}
+
+static int satcc_log_lost_get(char *buffer, const struct kernel_param *kp)
+{
+	unsigned long lost = atomic_long_read(&satcc_log_unknown) +
+			     READ_ONCE(satcc_log_missed);
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(satcc_log_pairs); i++)
+		if (READ_ONCE(satcc_log_pairs[i].attached))
+			lost += satcc_log_pair_missed(&satcc_log_pairs[i]);
+
+	return sysfs_emit(buffer, "%lu\n", lost);
+}
+
+static const struct kernel_param_ops satcc_log_lost_ops = {
+	.get = satcc_log_lost_get,
+};
+
+module_param_cb(lost, &satcc_log_lost_ops, NULL, 0444);
+MODULE_PARM_DESC(lost, "records that could not be made, since the module was loaded");
+
+static int __init satcc_log_init(void)
+{
+	return 0;
+}
+
+/* Events that are still on are turned off by the kernel, after this and before the
+ * module is gone, and with them the hooks.
+ */
+static void __exit satcc_log_exit(void)
+{
+}
+
+module_init(satcc_log_init);
+module_exit(satcc_log_exit);
+
+MODULE_AUTHOR("satcc authors");
+MODULE_DESCRIPTION("Trace events of every TCP segment, ACK and window change");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1");

@@ -1,0 +1,131 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# satcc_log as a module: hooks only while an event is on, tracefs' filters, loading and unloading
+# while connections run.
+#
+# Needs root, tracefs, iproute2, iperf3 and the module where modprobe finds it.  One namespace, its
+# loopback the only network; the tracing is an instance of its own.
+set -u
+cd "$(dirname "$0")" || exit 1
+# shellcheck source=selftests/lib.sh
+. ./lib.sh
+
+MODULE=satcc_log
+TRACING=/sys/kernel/tracing
+T=$TRACING/instances/satcc-$$
+NS=satcc-$$
+EVENTS="segment_sent ack_received cwnd_changed"
+
+[ "$(id -u)" = 0 ] || skip_all "needs root"
+for program in ip ss iperf3 modprobe rmmod; do
+	command -v $program >/dev/null || skip_all "$program is not installed"
+done
+modprobe -n $MODULE 2>/dev/null || skip_all "no module $MODULE"
+[ -d $TRACING/instances ] || skip_all "no tracefs in $TRACING"
+
+splats() { dmesg | grep -cE 'BUG:|WARNING:|Oops|refcount'; }
+cleanup() {
+	for pid in $(ip netns pids $NS 2>/dev/null); do
+		kill "$pid" 2>/dev/null
+	done
+	ip netns del $NS 2>/dev/null
+	rmdir "$T" 2>/dev/null
+	rmmod $MODULE 2>/dev/null
+}
+trap cleanup EXIT
+splats_before=$(splats)
+ip netns add $NS || skip_all "no network namespaces"
+ip -n $NS link set lo up
+mkdir "$T" || skip_all "no instances of tracing"
+netns=$(ip netns exec $NS stat -L -c %i /proc/self/ns/net)
+
+# until COMMAND succeeds, 5 s at most
+await() {
+	for _ in $(seq 50); do
+		"$@" >/dev/null 2>&1 && return 0
+		sleep 0.1
+	done
+	return 1
+}
+# connections to port $1, one after the other, until the namespace's programs are killed
+traffic() {
+	ip netns exec $NS sh -c "while :; do iperf3 -s -1 -p $1; done" >/dev/null 2>&1 &
+	ip netns exec $NS sh -c "while :; do iperf3 -c 127.0.0.1 -p $1 -t 1 -b 20M -C $2; sleep 0.1; done" \
+		>/dev/null 2>&1 &
+	await sh -c "ip netns exec $NS ss -Htn state established dport = $1 | grep -q ."
+}
+
+load() { modprobe $MODULE; }
+has_events() { for event in $EVENTS; do [ -d "$T/events/satcc/$event" ] || return 1; done; }
+on() { echo "${2-0}" > "$T/events/satcc/$1/filter" && echo 1 > "$T/events/satcc/$1/enable"; }
+off() { for event in $EVENTS; do echo 0 > "$T/events/satcc/$event/enable"; done; }
+hooks() { grep -cE '^(tcp_|ip_queue_xmit|inet6_csk_xmit)' $TRACING/enabled_functions; }
+hooked() { grep -q "^$1 " $TRACING/enabled_functions; }
+no_hooks() { [ "$(hooks)" = 0 ]; }
+hooks_of_segment_sent() { on segment_sent && hooked ip_queue_xmit && ! hooked tcp_ack && off && no_hooks; }
+hooks_of_ack_received() { on ack_received && hooked tcp_ack && ! hooked ip_queue_xmit && off && no_hooks; }
+hooks_are_shared() {
+	on cwnd_changed && hooked tcp_ack && hooked ip_queue_xmit && hooked tcp_enter_loss &&
+		on segment_sent && echo 0 > "$T/events/satcc/cwnd_changed/enable" &&
+		hooked ip_queue_xmit && ! hooked tcp_ack && off && no_hooks
+}
+nothing_lost() { [ "$(cat /sys/module/$MODULE/parameters/lost)" = 0 ]; }
+
+# filtered EVENT FILTER PATTERN: with the filter all records have the pattern; without it not
+filtered() {
+	echo > "$T/trace"
+	on "$1" "$2" && sleep 1.5 && off
+	grep -q "$1:" "$T/trace" || { echo "no record with $2"; return 1; }
+	! grep "$1:" "$T/trace" | grep -v "$3" || return 1
+	echo > "$T/trace"
+	on "$1" && sleep 1.5 && off
+	grep "$1:" "$T/trace" | grep -qv "$3"
+}
+never() { echo > "$T/trace"; on "$1" "$2" && sleep 1 && off && ! grep -q "$1:" "$T/trace"; }
+# The first record of a connection that was there before says so.
+begins_in_the_middle() {
+	echo > "$T/trace"
+	on cwnd_changed && await grep -q "reason=first" "$T/trace" && off
+}
+is_refused_a_filter() { ! echo 'nosuch == 1' > "$T/events/satcc/segment_sent/filter"; }
+
+# With its events on and connections under way.
+comes_and_goes() {
+	for _ in $(seq 10); do
+		load && on segment_sent && on ack_received && on cwnd_changed && sleep 0.3 &&
+			rmmod $MODULE && no_hooks || return 1
+	done
+}
+goes_while_another_traces() {
+	mkdir "$T-b" && load && on cwnd_changed &&
+		echo 1 > "$T-b/events/satcc/ack_received/enable" && sleep 0.3 && rmmod $MODULE && no_hooks
+	status=$?
+	rmdir "$T-b"
+	return $status
+}
+still_sends() { await sh -c "ip netns exec $NS ss -Htn state established dport = 5201 | grep -q ."; }
+
+plan 18
+check "loads" load
+check "has its three events" has_events
+check "no hook while no event is on" no_hooks
+check "segment_sent has its own hooks, and only while it is on" hooks_of_segment_sent
+check "ack_received too" hooks_of_ack_received
+check "hooks are shared" hooks_are_shared
+check "traffic" eval "traffic 5201 cubic && traffic 5202 reno"
+check "filter by port" filtered segment_sent 'dport == 5202' 'dst=[^ ]*:5202 '
+check "filter by congestion control" filtered ack_received 'cc == "reno"' 'cc=reno '
+check "filter by prefix" filtered cwnd_changed \
+	'daddr4 >= 0x7f000000 && daddr4 <= 0x7fffffff && dport == 5201' 'dst=::ffff:127.0.0.1:5201 '
+check "nothing of another prefix" never segment_sent 'daddr4 >= 0xc0000200 && daddr4 <= 0xc00002ff'
+check "filter by namespace" eval \
+	"on segment_sent 'netns == $netns' && await grep -q segment_sent: $T/trace && off &&
+	 never segment_sent 'netns != $netns'"
+check "a filter with a mistake is refused" is_refused_a_filter
+check "a connection that was there has a first record" begins_in_the_middle
+check "nothing was lost" nothing_lost
+check "unloads while in use, ten times" eval "rmmod $MODULE && comes_and_goes"
+check "unloads while two trace" goes_while_another_traces
+check "connections go on" still_sends
+[ "$(splats)" = "$splats_before" ] || { echo "# the kernel complained"; exit 1; }
+finish

@@ -11,13 +11,11 @@ faster link, and what the oracle said. A table is a list of columns, a column
 knows what each policy measured, and page and terminal draw the same cells.
 Nothing here measures or judges.
 
-    report.py FOLDER             draws the page again from FOLDER/bench.json
+    python3 -m bench.report FOLDER   draws the page again from FOLDER/bench.json
 """
 
 import argparse
-import base64
 import dataclasses
-import io
 import json
 import math
 import re
@@ -30,39 +28,21 @@ import jinja2
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tools.satcc_tools import graphs
+from tools.satcc_tools.graphs import (    # noqa: F401 (some are for this module's tests alone)
+    DASHED, GREY, PALETTE, STYLE, THIN_COLUMNS, THIN_ROWS, data_uri, handle, largest, note_off_axis,
+    note_peak, render_svg, thin_line, thin_points)
+
 MISSING = "–"
 CONSOLE_COLUMNS = 100
 
-# Of Okabe and Ito's colours, told apart by the colour-blind; black is kept for
-# retransmissions.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-GREY = "#8a8a8a"
-INK = "#333333"
-
 # What the BDP line of the cwnd plot counts in: full packets on Ethernet.
 PACKET_BYTES = 1500
-# ssthresh is "infinite" in the kernel at 2^31 - 1; any window is far below.
-SSTHRESH_INFINITE = 1e9
-
-# A panel is about 200 pixels wide: twice that many steps lose nothing visible.
-THIN_COLUMNS = 400
-THIN_ROWS = 300
-
-STYLE = {
-    "font.family": "DejaVu Sans", "font.size": 8, "axes.linewidth": 0.6,
-    "axes.edgecolor": INK, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e2e2e2",
-    "grid.linewidth": 0.5, "axes.axisbelow": True, "xtick.labelsize": 8,
-    "ytick.labelsize": 8, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
-    "xtick.color": INK, "ytick.color": INK, "legend.fontsize": 8,
-    "legend.frameon": False, "svg.fonttype": "path", "svg.hashsalt": "satcc",
-}
 
 
 # ---- numbers as text -------------------------------------------------------
@@ -460,41 +440,6 @@ def print_tables(data: dict, console: Console) -> None:
         console.width = width
 
 
-# ---- thinning --------------------------------------------------------------
-
-def as_array(values) -> np.ndarray:
-    """None becomes NaN, which is drawn as a gap."""
-    return np.array(values if values is not None else [], dtype=float)
-
-
-def thin_line(x: np.ndarray, y: np.ndarray, columns: int = THIN_COLUMNS):
-    """Keeps the first, last, lowest and highest point of each of `columns`
-    equal slices of x: every peak and every step stays where it was.
-    """
-    if len(x) <= 4 * columns:
-        return x, y
-    width = (x[-1] - x[0]) / columns or 1.0
-    slices = ((x - x[0]) / width).astype(int)
-    starts = np.flatnonzero(np.r_[True, np.diff(slices) != 0])
-    kept = set()
-    for start, end in zip(starts, np.r_[starts[1:], len(x)]):
-        part = y[start:end]
-        kept |= {start, end - 1,
-                 start + int(np.argmin(np.where(np.isnan(part), np.inf, part))),
-                 start + int(np.argmax(np.where(np.isnan(part), -np.inf, part)))}
-    index = np.array(sorted(kept))
-    return x[index], y[index]
-
-
-def thin_points(x: np.ndarray, y: np.ndarray, x_limit: float, y_limit: float):
-    """Keeps one point per cell of a grid finer than the dots are wide."""
-    columns = np.floor(x / x_limit * THIN_COLUMNS)
-    rows = np.floor(y / y_limit * THIN_ROWS)
-    _, index = np.unique(np.stack([columns, rows]), axis=1, return_index=True)
-    index.sort()
-    return x[index], y[index]
-
-
 # ---- plots -----------------------------------------------------------------
 
 @dataclasses.dataclass(frozen=True)
@@ -545,34 +490,6 @@ class Plot:
     legend: Callable          # () -> list of handles
 
 
-def largest(values) -> float:
-    array = as_array(values)
-    array = array[np.isfinite(array)]
-    return float(array.max()) if len(array) else 0.0
-
-
-def note_off_axis(axes, text: str, left: bool = False) -> None:
-    """Says in a top corner of the panel what the axes leave out."""
-    axes.text(0.02 if left else 0.98, 0.97, text, transform=axes.transAxes,
-              ha="left" if left else "right", va="top",
-              fontsize=7, color=INK, zorder=6,
-              bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0,
-                    "alpha": 0.85})
-
-
-def note_peak(axes, time, values, digits: int, limits) -> None:
-    """In the corner away from the peak, if the peak is off the axis."""
-    peak = largest(values)
-    if peak > limits[1]:
-        at = as_array(time)[np.nanargmax(as_array(values))]
-        note_off_axis(axes, f"peak {peak:.{digits}f}, off the axis",
-                      left=at > limits[0] / 2)
-
-
-def handle(label: str, **style) -> Line2D:
-    return Line2D([], [], label=label, **{"color": INK, "lw": 1.3, **style})
-
-
 def bdp_packets(link: dict) -> float:
     return link["rate_mbit"] * link["rtt_ms"] * 1000 / 8 / PACKET_BYTES
 
@@ -593,16 +510,9 @@ def cwnd_limits(link: dict, series: dict) -> tuple[float, float]:
 
 def draw_cwnd(axes, link: dict, series: dict, colour: str, limits) -> None:
     bdp = bdp_packets(link)
-    axes.axhline(bdp, color=GREY, lw=0.8, ls=(0, (5, 2)))
+    axes.axhline(bdp, color=GREY, lw=0.8, ls=DASHED)
     axes.axhline(bdp + link["queue_packets"], color=GREY, lw=0.8, ls="-.")
-    time = as_array(series["t_s"])
-    ssthresh = as_array(series.get("ssthresh"))
-    ssthresh[ssthresh > SSTHRESH_INFINITE] = np.nan
-    if len(ssthresh) == len(time):
-        axes.plot(*thin_line(time, ssthresh), drawstyle="steps-post",
-                  color=INK, lw=0.9, ls=":")
-    axes.plot(*thin_line(time, as_array(series["cwnd"])),
-              drawstyle="steps-post", color=colour, lw=1.2)
+    graphs.draw_window(axes, series["t_s"], series["cwnd"], series.get("ssthresh"), colour)
     note_peak(axes, series["t_s"], series["cwnd"], 0, limits)
 
 
@@ -624,15 +534,8 @@ def draw_sequence(axes, link: dict, series: dict, colour: str, limits) -> None:
     rtt_s, top_kb = link["rtt_ms"] / 1000, limits[1] / 1.04
     kb_per_s = link["net_rate_mbit"] * 1000 / 8
     axes.plot([2 * rtt_s, 2 * rtt_s + top_kb / kb_per_s], [0, top_kb],
-              color=GREY, lw=0.8, ls=(0, (5, 2)))
-    axes.plot(*thin_line(as_array(series["ack_t_s"]), as_array(series["ack_kB"])),
-              drawstyle="steps-post", color=INK, lw=0.8)
-    axes.plot(*thin_points(as_array(series["segment_t_s"]),
-                           as_array(series["segment_kB"]), *limits),
-              ls="", marker="o", ms=1.7, mew=0, color=colour)
-    axes.plot(as_array(series["retransmit_t_s"]),
-              as_array(series["retransmit_kB"]),
-              ls="", marker="x", ms=3.6, mew=0.9, color="black", zorder=4)
+              color=GREY, lw=0.8, ls=DASHED)
+    graphs.draw_sequence(axes, series, colour, limits)
     if sequence_end(series) > limits[0]:
         note_off_axis(axes, f"ends at {sequence_end(series):.1f} s")
 
@@ -646,9 +549,8 @@ def goodput_limits(link: dict, series: dict) -> tuple[float, float]:
 
 
 def draw_goodput(axes, link: dict, series: dict, colour: str, limits) -> None:
-    axes.axhline(link["net_rate_mbit"], color=GREY, lw=0.9, ls=(0, (5, 2)))
-    axes.plot(*thin_line(as_array(series["t_s"]), as_array(series["mbit"])),
-              color=colour, lw=1.2)
+    axes.axhline(link["net_rate_mbit"], color=GREY, lw=0.9, ls=DASHED)
+    graphs.draw_goodput(axes, series["t_s"], series["mbit"], colour)
     note_peak(axes, series["t_s"], series["mbit"], 1, limits)
 
 
@@ -661,7 +563,7 @@ PLOTS = (
          "An ssthresh above the axis, or infinite, is not drawn.",
          cwnd_limits, draw_cwnd,
          lambda: [handle("cwnd"), handle("ssthresh", lw=0.9, ls=":"),
-                  handle("BDP", color=GREY, lw=0.9, ls=(0, (5, 2))),
+                  handle("BDP", color=GREY, lw=0.9, ls=DASHED),
                   handle("BDP + queue", color=GREY, lw=0.9, ls="-.")]),
     Plot("sequence", "Time and sequence", "time since the first SYN, s",
          "payload, kB",
@@ -669,11 +571,10 @@ PLOTS = (
          "retransmission, and how far the ACKs had come. Dashed: the ACKs of "
          "an ideal sender.",
          sequence_limits, draw_sequence,
-         lambda: [handle("segment", ls="", marker="o", ms=3),
-                  handle("retransmission", ls="", marker="x", ms=4,
-                         color="black"),
+         lambda: [handle("segment", **graphs.SEGMENT),
+                  handle("retransmission", **graphs.RETRANSMISSION),
                   handle("ACK", lw=0.8),
-                  handle("ideal ACKs", color=GREY, lw=0.9, ls=(0, (5, 2)))]),
+                  handle("ideal ACKs", color=GREY, lw=0.9, ls=DASHED)]),
     Plot("goodput", "Goodput over time", "time since the first SYN, s",
          "Mbit/s",
          "Payload acknowledged in the 10 s before, each second of the 60 s run "
@@ -682,7 +583,7 @@ PLOTS = (
          "retransmission, acknowledged at once.",
          goodput_limits, draw_goodput,
          lambda: [handle("goodput"),
-                  handle("net rate", color=GREY, lw=0.9, ls=(0, (5, 2)))]),
+                  handle("net rate", color=GREY, lw=0.9, ls=DASHED)]),
 )
 
 
@@ -732,17 +633,6 @@ def draw_figure(plot: Plot, link: dict, data: dict, layout: Layout) -> Figure:
     return figure
 
 
-def render_svg(figure: Figure) -> bytes:
-    """The same bytes for the same data: no date, no random ids."""
-    out = io.BytesIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
-
-
-def data_uri(svg: bytes) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode()
-
-
 def write_plots(data: dict, link: dict, folder: Path) -> Iterator[dict]:
     """Writes the wide plots as files; yields what the page needs of each."""
     with matplotlib.rc_context(STYLE):
@@ -768,7 +658,7 @@ def goodput_dots(data: dict, width: float) -> Figure:
     axes = figure.add_axes((1.25 / width, 0.45 / height,
                             1 - 1.45 / width, 1 - 0.85 / height))
     axes.set_xscale("log")
-    axes.axvline(fast["net_rate_mbit"], color=GREY, lw=0.9, ls=(0, (5, 2)))
+    axes.axvline(fast["net_rate_mbit"], color=GREY, lw=0.9, ls=DASHED)
     marks = list(zip(losses, ("o", "D", "s", "^"), PALETTE))
     for nth, (loss, mark, colour) in enumerate(marks):
         values = row_values(rows, loss, lambda row: row["goodput_mbit"])
@@ -793,7 +683,7 @@ def goodput_dots(data: dict, width: float) -> Figure:
     figure.legend(handles=[
         *(handle(format_loss(loss), marker=mark, color=colour, ms=5)
           for loss, mark, colour in marks),
-        handle("net rate", color=GREY, lw=0.9, ls=(0, (5, 2)))],
+        handle("net rate", color=GREY, lw=0.9, ls=DASHED)],
         ncol=len(marks) + 1, loc="upper left", borderaxespad=0.2,
         bbox_to_anchor=(0, 1), handlelength=1.8, columnspacing=1.0,
         handletextpad=0.4)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The table satcc-log writes: its columns, once, for the writer, the readers and the manual."""
+
+from collections import namedtuple
+
+SEGMENT, ACK, WINDOW = "segment_sent", "ack_received", "cwnd_changed"
+EVENTS = (SEGMENT, ACK, WINDOW)
+MISSED = "missed"           # ev of a row that stands for records that are not there
+SYN = 2                     # of the column flags
+
+# Fields of the events that only filters need; saddr and daddr say the same.
+FOR_FILTERS = ("saddr4", "daddr4", "saddr6", "daddr6")
+
+# By number: enum tcp_ca_state, and satcc_log.h.
+CA_STATES = ("Open", "Disorder", "CWR", "Recovery", "Loss")
+REASONS = ("first", "init", "ack", "recovery", "cwr", "rto", "undo", "idle", "app_limited",
+           "switch", "other")
+
+INFINITE_SSTHRESH = 0x7FFFFFFF
+
+# events: whose rows have it; field: of the event it is from, None if it is made here; none: the
+# number that stands for "none", an empty cell.
+Column = namedtuple("Column", "name unit events meaning field none")
+
+
+def _column(name, unit, events, meaning, made=False, none=None):
+    return Column(name, unit, events, meaning, None if made else name, none)
+
+
+ALL, OWN = EVENTS + (MISSED,), EVENTS
+COLUMNS = (
+    _column("t_s", "s", ALL, "time since the first row", made=True),
+    _column("t_ns", "ns", ALL, "time on the trace clock: CLOCK_MONOTONIC of a recording by "
+            "satcc-log", made=True),
+    _column("ev", "", ALL, "segment_sent, ack_received, cwnd_changed or missed", made=True),
+    _column("cookie", "", OWN, "the socket's cookie, as ss -e prints it (there in hex)"),
+    _column("netns", "", OWN, "inode number of the socket's network namespace"),
+    _column("saddr", "", OWN, "the socket's own address"),
+    _column("sport", "", OWN, "the socket's own port"),
+    _column("daddr", "", OWN, "the peer's address"),
+    _column("dport", "", OWN, "the peer's port"),
+    _column("cc", "", OWN, "the congestion control's name"),
+    _column("ca_state", "", OWN, "Open, Disorder, CWR, Recovery or Loss"),
+    _column("snd_una", "", OWN, "first sequence number not acknowledged, on the wire"),
+    _column("snd_nxt", "", OWN, "next sequence number to send, on the wire"),
+    _column("una_rel", "bytes", OWN, "snd_una, relative", made=True),
+    _column("nxt_rel", "bytes", OWN, "snd_nxt, relative", made=True),
+    _column("cwnd", "segments", OWN, "congestion window"),
+    _column("ssthresh", "segments", (ACK, WINDOW), "slow start threshold; empty: infinite",
+            none=INFINITE_SSTHRESH),
+    _column("in_flight", "segments", OWN, "in the network, by the sender's estimate"),
+    _column("srtt_us", "us", (SEGMENT, ACK), "smoothed round trip time; empty: no sample yet",
+            none=0),
+    _column("len", "bytes", (SEGMENT, ACK), "data in the segment sent, or in the one that came"),
+    _column("seq", "", (SEGMENT,), "sequence number of the segment, on the wire"),
+    _column("seq_rel", "bytes", (SEGMENT,), "seq, relative", made=True),
+    _column("segs", "segments", (SEGMENT,), "handed to IP as one packet with it, itself too"),
+    _column("flags", "", (SEGMENT,), "of the TCP header: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, "
+            "URG 32, ECE 64, CWR 128, added up"),
+    _column("retrans", "", (SEGMENT,), "1: its sequence numbers have been sent before"),
+    _column("sent_orig", "bytes", (SEGMENT,), "data sent so far, retransmissions not counted"),
+    _column("pacing_rate", "bytes/s", (SEGMENT,), "empty: none", none=2**64 - 1),
+    _column("pacing_status", "", (SEGMENT,), "0 not paced, 1 by TCP's timer, 2 by the fq qdisc"),
+    _column("wstamp_ns", "ns", (SEGMENT,), "when it may leave, on CLOCK_MONOTONIC; empty: at once",
+            none=0),
+    _column("ack", "", (ACK,), "acknowledgement number that came, on the wire"),
+    _column("ack_rel", "bytes", (ACK,), "ack, relative", made=True),
+    _column("sacked", "segments", (ACK,), "acknowledged selectively"),
+    _column("lost", "segments", (ACK,), "taken for lost"),
+    _column("retrans_out", "segments", (ACK,), "retransmitted and not yet acknowledged"),
+    _column("rwnd", "bytes", (ACK,), "the peer's advertised window"),
+    _column("rtt_us", "us", (ACK,), "latest sample of the round trip time; empty: none yet", none=0),
+    _column("rttvar_us", "us", (ACK,), "variance of the round trip time, a mean deviation"),
+    _column("rto_us", "us", (ACK,), "retransmission timeout"),
+    _column("delivered", "segments", (ACK,), "delivered so far, retransmitted ones too"),
+    _column("mss", "bytes", (ACK,), "data in a full segment"),
+    _column("reason", "", (WINDOW,), "what changed it: first (the first record of a socket), "
+            "init, ack, recovery, cwr, rto, undo, idle, app_limited, switch or other"),
+    _column("cwnd_old", "segments", (WINDOW,), "cwnd before"),
+    _column("ssthresh_old", "segments", (WINDOW,), "ssthresh before; empty: infinite",
+            none=INFINITE_SSTHRESH),
+    _column("clamp", "segments", (WINDOW,), "the largest cwnd allowed; empty: any",
+            none=2**32 - 1),
+    _column("clamp_old", "segments", (WINDOW,), "clamp before; empty: any", none=2**32 - 1),
+    _column("missed", "records", (MISSED,), "so many are missing before this row; empty: some",
+            made=True),
+)
+NAMES = tuple(column.name for column in COLUMNS)
+
+
+def fields(event):
+    """The names of an event's fields the table needs."""
+    return [column.field for column in COLUMNS if column.field and event in column.events]
+
+
+def manual():
+    """The columns as the lines of a mdoc list, for satcc-log.1."""
+    letters = {SEGMENT: "s", ACK: "a", WINDOW: "w", MISSED: "m"}
+    lines = []
+    for column in COLUMNS:
+        whose = "".join(letters[event] for event in ALL if event in column.events)
+        unit = f", {column.unit}" if column.unit else ""
+        lines += [f".It {column.name} Pq {whose}{unit}", column.meaning]
+    return "\n".join(lines) + "\n"

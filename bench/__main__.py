@@ -108,7 +108,8 @@ def run_one(arguments, console: Console) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench", description=__doc__)
-    parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel (6.1)")
+    parser.add_argument("--kernel", default="6.1",
+                        help="series of the packaged kernel: 6.1 (the default) or 6.12")
     parser.add_argument("--fresh", action="store_true", help="run again what the cache has")
     parser.add_argument("--name", default="geo", help="folder under results/ (geo)")
     parser.add_argument("--long", action="store_true", help="a faster link at random loss, too")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What all tests share: the lab, links to run on, and the closing line."""
 
+import os
+
 import pytest
 
 from bench.lab import scenario
@@ -8,6 +10,7 @@ from bench.lab.run import Lab, Run
 from selftests import oracle
 
 
+KERNEL = os.environ.get("KERNEL") or "6.1"      # make check KERNEL=6.12
 closing_line = pytest.StashKey()
 
 
@@ -15,7 +18,7 @@ class CheckedLab(Lab):
     """The lab, with the oracle over every run that has a trace."""
 
     def __init__(self):
-        super().__init__()
+        super().__init__(KERNEL)
         self.reports = {}           # by a run's identity
 
     def run(self, *arguments, **keywords) -> Run:
@@ -55,7 +58,7 @@ def pytest_unconfigure(config):
 
 @pytest.fixture(scope="session")
 def lab(pytestconfig):
-    """The default kernel, booted once; every window of its runs is recomputed."""
+    """The kernel under test, booted once; every window of its runs is recomputed."""
     pytestconfig.stash[the_lab] = CheckedLab()
     return pytestconfig.stash[the_lab]
 

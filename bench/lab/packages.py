@@ -62,14 +62,20 @@ def _fetch(*argv: str, cwd: Path | None = None) -> None:
 
 
 def kernel_release(series: str) -> str:
-    """The newest packaged kernel of a series: "6.1" -> "6.1.0-56-amd64"."""
+    """The newest packaged kernel of a series: "6.1" -> "6.1.0-56-amd64".
+
+    A release's own kernel has an ABI number, which its updates raise; a later release's, which
+    the security suite of a Debian in its last years has too, a number of each update: "6.12" ->
+    "6.12.117+deb12-amd64".
+    """
     update()
     names = _apt("apt-cache", "pkgnames", "linux-image-").split()
     found = {}
     for name in names:
-        match = re.fullmatch(r"linux-image-((\d+\.\d+)\.\d+(?:\+deb\d+)?-(\d+)-amd64)", name)
+        match = re.fullmatch(r"linux-image-((\d+\.\d+)\.[\d.]+(?:\+deb[\d.]+)?(?:-\d+)?-amd64)", name)
         if match:
-            found.setdefault(match[2], []).append((int(match[3]), match[1]))
+            version = [int(number) for number in re.findall(r"\d+", match[1].removesuffix("-amd64"))]
+            found.setdefault(match[2], []).append((version, match[1]))
     if series not in found:
         known = ", ".join(sorted(found)) or "none"
         raise LabError(f"no packaged kernel {series} in this machine's apt sources (there are: {known})")
@@ -132,3 +138,8 @@ GUEST_PACKAGES = ["busybox-static", "iproute2", "iperf3", "tcpdump", "ethtool", 
 def guest_programs() -> Path:
     """The tree the guest's programs and their libraries are taken from."""
     return unpack(GUEST_PACKAGES, BUILD / "guest-programs", True)
+
+
+def extra_programs(package: str) -> Path:
+    """The tree of a package and its libraries that only some tests need."""
+    return unpack([package], BUILD / f"guest-programs-{package}", True)

@@ -3,6 +3,7 @@
 
 import functools
 import hashlib
+import lzma
 import os
 import re
 import shutil
@@ -24,6 +25,8 @@ tcp_hybla tcp_bbr tcp_westwood tcp_illinois tcp_bic tcp_vegas tcp_htcp
 # On hand for modprobe, not loaded.
 SPARE_MODULES = ["qemu_fw_cfg", "tcp_diag"]
 PROGRAMS = ["ip", "tc", "ss", "ethtool", "iperf3", "tcpdump", "kmod", "dash", "nsenter"]
+# Large programs that an image has when it is asked for them, by where their package has them.
+EXTRAS = {"bpftrace": "usr/bin/bpftrace"}
 DEPMOD = "/sbin/depmod"             # not on an ordinary user's PATH
 KMOD_NAMES = ["modprobe", "insmod", "rmmod", "lsmod", "modinfo", "depmod"]
 
@@ -36,6 +39,7 @@ class Image:
     vmlinuz: Path
     initramfs: Path
     identity: str
+    extras: tuple[str, ...]
 
 
 def _run(what: str, command: list, **kwargs) -> str:
@@ -70,8 +74,9 @@ def digest(paths) -> str:
 
 
 def module_flags(folder: Path) -> list[str]:
-    """Arguments for make that keep the name of the build folder out of what it builds."""
-    return [f"KCFLAGS=-ffile-prefix-map={folder}/="]
+    """Arguments for make that keep the name of the build folder out of what it builds, and type
+    information, which newer headers bring the means for: it takes a program more on the host."""
+    return [f"KCFLAGS=-ffile-prefix-map={folder}/=", "CONFIG_DEBUG_INFO_BTF_MODULES="]
 
 
 def kbuild(what: str, kdir: Path, folder: Path) -> None:
@@ -157,12 +162,26 @@ def _depends(release: str, tree: Path) -> dict[str, list[str]]:
     table = {}
     for line in (folder / "modules.dep").read_text().splitlines():
         path, depends = line.split(":")
-        name = Path(path).name.removesuffix(".ko").replace("-", "_")
+        name = Path(path).name.removesuffix(".xz").removesuffix(".ko").replace("-", "_")
         table[name] = [path, *depends.split()]
     return table
 
 
-def _stage(release: str, stage: Path, instead: tuple) -> None:
+def _stage_libraries(program: Path, tree: Path, stage: Path) -> None:
+    """What a program loads, from the tree it is of."""
+    for library in _libraries(program, tree):
+        place = "lib64" if library.name.startswith("ld-linux") else "lib/x86_64-linux-gnu"
+        shutil.copy(library.resolve(), stage / place / library.name)
+
+
+def _stage_extra(name: str, stage: Path) -> None:
+    """A large program, out of a tree of its own."""
+    tree = packages.extra_programs(name)
+    shutil.copy(tree / EXTRAS[name], stage / "sbin" / name)
+    _stage_libraries(tree / EXTRAS[name], tree, stage)
+
+
+def _stage(release: str, stage: Path, instead: tuple, extras: tuple) -> None:
     """Lay out the guest's file system in a folder."""
     tools = packages.guest_programs()
     for folder in ("bin", "sbin", "usr/bin", "usr/sbin", "dev", "proc", "sys", "run", "tmp", "etc",
@@ -179,9 +198,9 @@ def _stage(release: str, stage: Path, instead: tuple) -> None:
         if not found:
             raise LabError(f"no program {name} in the packages {' '.join(packages.GUEST_PACKAGES)}")
         shutil.copy(found[0].resolve(), stage / "sbin" / name)
-        for library in _libraries(found[0].resolve(), tools):
-            place = "lib64" if library.name.startswith("ld-linux") else "lib/x86_64-linux-gnu"
-            shutil.copy(library.resolve(), stage / place / library.name)
+        _stage_libraries(found[0].resolve(), tools, stage)
+    for name in extras:
+        _stage_extra(name, stage)
     (stage / "bin/sh").symlink_to("../sbin/dash")
     for name in KMOD_NAMES:
         (stage / "sbin" / name).symlink_to("kmod")
@@ -205,9 +224,10 @@ def _stage_modules(release: str, stage: Path, instead: tuple) -> None:
             continue
         present.append(name)
         for path in table[name]:
-            copy = target / path
+            blob = (tree / "lib/modules" / release / path).read_bytes()
+            copy = target / path.removesuffix(".xz")
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(tree / "lib/modules" / release / path, copy)
+            copy.write_bytes(lzma.decompress(blob) if path.endswith(".xz") else blob)
     ours = sorted(build_modules(release, instead).glob("*/*.ko"))
     (target / "updates").mkdir(parents=True)
     for path in ours:
@@ -252,8 +272,11 @@ def write_cpio(stage: Path, target: Path) -> None:
 
 
 @functools.cache
-def build(series: str = "6.1", instead: tuple = ()) -> Image:
-    """Everything a guest needs, built as far as it is not there yet.  instead: build_modules()'s."""
+def build(series: str = "6.1", instead: tuple = (), extras: tuple[str, ...] = ()) -> Image:
+    """Everything a guest needs, built as far as it is not there yet.
+
+    instead: build_modules()'s.  extras: names of EXTRAS the guest has, too.
+    """
     if " " in str(BUILD):
         raise LabError(f"kbuild cannot work below a path with a space in it: {BUILD}")
     folder = BUILD / "lab"
@@ -263,9 +286,9 @@ def build(series: str = "6.1", instead: tuple = ()) -> Image:
         vmlinuz = packages.kernel(release) / "boot" / f"vmlinuz-{release}"
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             stage, initramfs = Path(scratch) / "stage", Path(scratch) / "initramfs"
-            _stage(release, stage, instead)
+            _stage(release, stage, instead, extras)
             write_cpio(stage, initramfs)
             identity = digest([vmlinuz, initramfs])
             final = folder / f"initramfs-{release}-{identity[:16]}.cpio"
             initramfs.rename(final)
-    return Image(release, vmlinuz, final, identity)
+    return Image(release, vmlinuz, final, identity, extras)

@@ -41,6 +41,7 @@ from .paths import BUILD
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512
+EXTRAS_MEMORY_MB = 1024     # 230 MB of programs in the file system, twice while it is unpacked
 BOOT_WALL_S = 240           # a boot takes 5 s on an idle machine
 KEPT_STATES = 8
 STALL_WALL_S = 120          # no console line for so long: the guest is stuck
@@ -62,14 +63,18 @@ def qemu_version() -> str:
     return re.search(r"version (\S+.*)", said)[1]
 
 
-def settings() -> list[str]:
+def memory_mb(image: Image) -> int:
+    return EXTRAS_MEMORY_MB if image.extras else MEMORY_MB
+
+
+def settings(image: Image) -> list[str]:
     """The part of the emulator's command line that a run's packets depend on."""
     return [
         "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
         "-machine", "pc,vmport=off,hpet=off,usb=off,graphics=off", "-cpu", "qemu64",
         "-accel", "tcg,thread=single",
         "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null", "-smp", "1",
-        "-m", str(MEMORY_MB), "-rtc", "base=2020-01-01T00:00:00,clock=vm", "-seed", "1",
+        "-m", str(memory_mb(image)), "-rtc", "base=2020-01-01T00:00:00,clock=vm", "-seed", "1",
         "-append", " ".join(KERNEL_ARGUMENTS),
         "-device", "pvpanic", "-action", "panic=pause",
         "-device", "virtio-serial-pci",
@@ -89,7 +94,7 @@ def _tool(*command: str) -> str:
 
 def _command(image: Image, console: Path, scratch: Path, monitor: int, extra: list) -> list[str]:
     return [
-        QEMU, *settings(), "-kernel", str(image.vmlinuz), "-initrd", str(image.initramfs),
+        QEMU, *settings(image), "-kernel", str(image.vmlinuz), "-initrd", str(image.initramfs),
         "-serial", f"file:{console}",
         "-chardev", f"file,id=results,path={scratch}/results.tar",
         "-device", "virtserialport,chardev=results,name=satcc.results",
@@ -250,7 +255,7 @@ class Snapshot:
 
 def snapshot(image: Image) -> Snapshot:
     """Boot an image and save it; later calls find what the first one made."""
-    made_of = "\n".join([image.identity, qemu_version(), *settings()])
+    made_of = "\n".join([image.identity, qemu_version(), *settings(image)])
     key = f"{image.release}-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
     folder = BUILD / "lab" / key
     state, about = folder / "state.qcow2", folder / "about.json"
@@ -282,9 +287,9 @@ def _forget_old(folder: Path) -> None:
 
 def _boot(image: Image, console: Path, state: Path) -> None:
     free = shutil.disk_usage(state.parent).free
-    if free < 2 * MEMORY_MB << 20:
-        raise LabError(f"{state.parent} has {free >> 20} MB free; a machine state needs "
-                       f"{2 * MEMORY_MB}")
+    needed = 2 * memory_mb(image)
+    if free < needed << 20:
+        raise LabError(f"{state.parent} has {free >> 20} MB free; a machine state needs {needed}")
     with Machine(image, console) as machine:
         try:
             machine.wait(lambda: machine.monitor("query-status")["status"] == "guest-panicked",

@@ -94,16 +94,16 @@ def check(scenario: Scenario, files: dict[str, bytes]) -> None:
 
 
 class Lab:
-    """A kernel, booted and saved, that plays scenarios."""
+    """A kernel, booted and saved, that plays scenarios.  extras: image.build()'s."""
 
-    def __init__(self, kernel: str = "6.1"):
-        self.image = image.build(kernel)
+    def __init__(self, kernel: str = "6.1", extras: tuple[str, ...] = ()):
+        self.image = image.build(kernel, extras=extras)
         self.snapshot = machine.snapshot(self.image)
 
     def identity(self, scenario: Scenario, extra: dict[str, bytes]) -> str:
         """Hash of all that decides a run's packets."""
         total = hashlib.sha256(json.dumps([
-            FORMAT, self.image.identity, machine.qemu_version(), machine.settings()]).encode())
+            FORMAT, self.image.identity, machine.qemu_version(), machine.settings(self.image)]).encode())
         files = {**job.files(scenario), **extra}
         for name in sorted(files):
             total.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())

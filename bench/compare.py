@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import cost
+from . import cost, overhead
 from .lab import machine, measure, scenario
 from .lab.errors import LabError
 from .lab.run import Lab, Run
@@ -51,24 +51,25 @@ class Item:
 
     link: str
     policy: Policy
-    kind: str                   # transfer, bulk, cost, long, shared; see plan()
-    amount: int                 # bytes of a transfer; of the others, seconds
+    kind: str                   # transfer, bulk, cost, log, long, shared; see plan()
+    amount: int                 # bytes of a transfer or log; of the others, seconds
     loss_pct: float
     seed: int
     scenario: Scenario
+    mode: str = ""              # of log: what of it is on, see overhead.py
 
     def expected_wall_s(self) -> float:
-        size = self.amount if self.kind == "transfer" else \
+        size = self.amount if self.kind in ("transfer", "log") else \
             self.amount * self.scenario.net_rate_bps / 8
         # Loss keeps most senders far below the link's rate.
         return FIXED_WALL_S + size / self.scenario.mss * PACKET_WALL_S / (3 if self.loss_pct else 1)
 
     def expected_virtual_s(self) -> float:
-        return self.scenario.ideal_s(self.amount) if self.kind == "transfer" else self.amount
+        return self.scenario.ideal_s(self.amount) if self.kind in ("transfer", "log") else self.amount
 
     def files(self, release: str) -> dict[str, bytes]:
         """What the guest needs beside the scenario."""
-        return cost.files(release) if self.kind == "cost" else {}
+        return cost.files(release) if self.kind in ("cost", "log") else {}
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
     """Read the comparison's data file and lay out its runs.
 
     transfer, bulk: every policy alone on every link.  cost: the same, its instructions counted.
+    log: one transfer with each of the logger's events.
     long: on a faster link at random loss; shared: several flows of one policy there.
     """
     data = tomllib.loads(path.read_text())
@@ -113,7 +115,7 @@ def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
             items += [_item(name, base, policy, "bulk", data["bulk_seconds"], loss_pct, seed)
                       for loss_pct in data["bulk_loss_pct"]
                       for seed in (data["seeds"] if loss_pct else [1])]
-    items += _cost_items(data["cost"], policies)
+    items += _cost_items(data["cost"], policies) + _log_items(data["log"])
     if long:
         items += _long_items(data["long"], policies)
     return Plan(data["title"], policies, links, tuple(items),
@@ -133,6 +135,12 @@ def _cost_items(data: dict, policies) -> list[Item]:
     return [_item(data["link"], _read(data["link"]), policy, "cost", data["seconds"], loss_pct, 1,
                   trace=(), before=cost.before(policy.cc), after=cost.AFTER)
             for policy in policies if not policy.parameters for loss_pct in data["loss_pct"]]
+
+
+def _log_items(data: dict) -> list[Item]:
+    base = dataclasses.replace(_read(data["link"]), flows=(Flow(data["cc"], bytes=data["bytes"]),))
+    return [Item(data["link"], Policy(data["cc"]), "log", data["bytes"], 0, 1,
+                 overhead.scenario(base, mode).check(), mode) for mode in overhead.MODES]
 
 
 def _long_items(data: dict, policies) -> list[Item]:
@@ -342,6 +350,14 @@ def collect_cost(pairs) -> dict:
                  **cost.of_run(run).as_dict(), "hash": run.hash} for item, run in pairs]}
 
 
+def collect_log(pairs) -> dict:
+    """Instructions the logger adds, see overhead.py."""
+    item = pairs[0][0]
+    return {"link": link_facts(item.link, item.scenario)["name"], "cc": item.policy.cc,
+            "bytes": item.amount, "rows": overhead.table([
+                overhead.of_run(run, item.mode) for item, run in pairs])}
+
+
 def collect_checks(pairs, check) -> dict:
     """What the oracle says of every traced run of ours: by policy, how much was recomputed and
     where it differs.
@@ -391,6 +407,8 @@ def collect(made: Plan, runs: list[Run], check=None) -> dict:
             "ours": [policy.label for policy in made.policies if policy.ours], "links": links}
     if costs := [pair for pair in pairs if pair[0].kind == "cost"]:
         data["cost"] = collect_cost(costs)
+    if logs := [pair for pair in pairs if pair[0].kind == "log"]:
+        data["log"] = collect_log(logs)
     if made.fast:
         data["long"] = collect_long(made, [p for p in pairs if p[0].kind in ("long", "shared")])
     if check:

@@ -34,9 +34,9 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tools.satcc_tools import graphs
-from tools.satcc_tools.graphs import (    # noqa: F401 (some are for this module's tests alone)
+from tools.satcc_tools.graphs import (
     DASHED, GREY, PALETTE, STYLE, THIN_COLUMNS, THIN_ROWS, data_uri, handle, largest, note_off_axis,
-    note_peak, render_svg, thin_line, thin_points)
+    note_peak, render_svg)
 
 MISSING = "–"
 CONSOLE_COLUMNS = 100
@@ -87,7 +87,7 @@ class Column:
     title: str
     unit: str
     digits: int
-    better: Callable          # min or max: which of two values wins
+    better: Callable | None   # min or max: which of two values wins; None: no contest
     values: dict[str, list]   # by policy
     ideal: float | None = None
     endless: bool = False     # a missing value means "never", not "not measured"
@@ -151,7 +151,7 @@ def mark_best(column: Column, cells: list[Cell]) -> list[Cell]:
     numbers = [float(c.text) for c in cells if c.text != MISSING]
     if len(numbers) > 1 and min(numbers) == max(numbers):
         return cells
-    best = column.better(numbers, default=None)
+    best = column.better(numbers, default=None) if column.better else None
     return [dataclasses.replace(c, best=c.text != MISSING
                                 and float(c.text) == best) for c in cells]
 
@@ -311,6 +311,23 @@ def cost_breakdown(data: dict) -> list[dict]:
     return found
 
 
+def log_table(data: dict) -> Table:
+    """What satcc_log adds, by what of it is on."""
+    rows = data["log"]["rows"]
+
+    def column(name: str, unit: str, digits: int, key: str) -> Column:
+        return Column("", name, unit, digits, None,
+                      {row["mode"]: [row[key]] for row in rows})
+
+    return build_table("Logger", [
+        column("records", "", 0, "records"),
+        column("processor", "instr per segment", 0, "busy_per_segment"),
+        column("added", "instr per segment", 0, "per_segment"),
+        column("added", "instr per packet", 0, "per_packet"),
+        column("added", "instr per record", 0, "per_record"),
+    ], {"policies": [row["mode"] for row in rows], "ours": []})
+
+
 def long_tables(data: dict) -> list[Table]:
     """One flow alone at each loss; several flows of one policy."""
     fast = data["long"]
@@ -430,6 +447,11 @@ def print_tables(data: dict, console: Console) -> None:
             console.rule(Text(f"cost, {cost['link']}, RTT {cost['rtt_ms']:g} ms"),
                          align="left", characters="-")
             print_all([cost_table(data)], console)
+        if log := data.get("log"):
+            console.rule(Text(f"satcc_log, {log['link']}, {log['cc']}, "
+                              f"{format_bytes(log['bytes'])}"),
+                         align="left", characters="-")
+            print_all([log_table(data)], console)
         console.print(Text(
             "> ours   * best as printed (none if all tie)   timed runs: no "
             f"loss, or random loss   {MISSING} not\nmeasured, or 90 % never "
@@ -721,6 +743,14 @@ def cost_view(data: dict) -> dict:
             "overhead": sorted({f"{row['overhead']:.0f}" for row in rows})}
 
 
+def log_view(data: dict) -> dict:
+    """What the template draws of the logger's cost."""
+    log = data["log"]
+    return {"link": log["link"], "cc": log["cc"], "size": format_bytes(log["bytes"]),
+            "tables": [log_table(data)], "segments": log["rows"][0]["segments"],
+            "acks": log["rows"][0]["acks"]}
+
+
 # ---- page ------------------------------------------------------------------
 
 ABOUT_LABELS = {
@@ -812,6 +842,7 @@ def write_report(data: dict, folder: Path) -> Path:
         links=[link_view(data, link, plots) for link in data["links"]],
         long=long_view(data, plots) if data.get("long") else None,
         cost=cost_view(data) if data.get("cost") else None,
+        log=log_view(data) if data.get("log") else None,
         seeds=seed_counts(data), checks=check_lines(data),
         about=about_rows(about), command=about.get("command"),
         versions=[(label, about[key]) for key, label in

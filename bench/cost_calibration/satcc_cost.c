@@ -7,9 +7,11 @@
  *   cat /sys/module/satcc_cost/parameters/callbacks	who is who, see below
  *   echo 100 > /sys/module/satcc_cost/parameters/calibrate
  *						call each known function so often
+ *   cat /sys/module/satcc_cost/parameters/idle		for bench/overhead.py
  */
 #include <linux/module.h>
 #include <linux/net.h>
+#include <linux/tick.h>
 #include <net/tcp.h>
 
 static char *cc = "";
@@ -95,6 +97,21 @@ static const struct kernel_param_ops callbacks_ops = {
 
 module_param_cb(callbacks, &callbacks_ops, NULL, 0444);
 MODULE_PARM_DESC(callbacks, "the functions to trace");
+
+/* Two numbers: the time, ns, and how long of it the processor was idle, us. */
+static int idle_get(char *buffer, const struct kernel_param *kp)
+{
+	u64 idle_us = get_cpu_idle_time_us(0, NULL) + get_cpu_iowait_time_us(0, NULL);
+
+	return sysfs_emit(buffer, "%llu %llu\n", ktime_get_ns(), idle_us);
+}
+
+static const struct kernel_param_ops idle_ops = {
+	.get = idle_get,
+};
+
+module_param_cb(idle, &idle_ops, NULL, 0444);
+MODULE_PARM_DESC(idle, "time in ns, idle time of the first processor in us");
 
 /* The kernel tells nobody its table of congestion controls; a socket has its own. */
 static int __init satcc_cost_init(void)

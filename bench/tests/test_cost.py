@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from bench import compare, cost
+from bench import compare, cost, overhead
 from bench.lab import machine, pcap
 from bench.lab.errors import LabError
 from bench.lab.paths import GUEST
@@ -144,7 +144,7 @@ def test_jain(rates, index):
 
 def test_without_long_there_is_no_long_run():
     made = compare.plan()
-    assert {item.kind for item in made.items} == {"transfer", "bulk", "cost"}
+    assert {item.kind for item in made.items} == {"transfer", "bulk", "cost", "log"}
     assert made.fast is None
 
 
@@ -202,3 +202,24 @@ def test_checks_are_counted_by_policy():
                                  "differences": ["cwnd should be 3"], "unchecked": []}
     found = compare.collect_checks([(traced[0], None), (traced[1], None)], lambda run: Said())
     assert found[ours.label]["unchecked"] == ["the oracle has no such policy"]
+
+
+# ---- the logger's cost -------------------------------------------------------
+
+def test_each_mode_is_played_once_with_its_events():
+    made = {item.mode: item.scenario for item in compare.plan().of("log")}
+    assert made["not loaded"].modules == {} and made["no event on"].modules == {"satcc_log": {}}
+    assert made["not loaded"].trace == made["no event on"].trace == ()
+    assert made["ack_received"].trace == ("satcc:ack_received",)
+    assert len(made["all three"].trace) == 3
+
+
+def test_overhead_is_what_is_more_than_without():
+    plain = overhead.Overhead("not loaded", 1_000_000, 100, 50, 0)
+    on = overhead.Overhead("ack_received", 1_100_000, 100, 50, 50)
+    first, second = overhead.table([plain, on])
+    assert (first["per_segment"], first["per_record"]) == (0, None)
+    assert (second["per_segment"], second["per_record"]) == (1000, 2000)
+    assert second["per_packet"] == pytest.approx(100_000 / 150)
+    with pytest.raises(LabError, match="same packets"):
+        overhead.table([plain, overhead.Overhead("all three", 1, 101, 50, 100)])

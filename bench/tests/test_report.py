@@ -17,6 +17,7 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import report  # noqa: E402
+from tools.satcc_tools import graphs  # noqa: E402
 
 OURS = ["hybla_full", "hybla_full iw_rho=1", "mtsi", "ibk", "constant_rate",
         "westwood_abse"]
@@ -150,6 +151,12 @@ def make_full(seed: int = 1) -> dict:
     single = [p for p in POLICIES if "=" not in p]
     data["cost"] = {"link": "10 Mbit/s", "seconds": 30, "rtt_ms": 600.0, "rows": [
         make_cost_row(rng, policy, loss) for policy in single for loss in (0, 1)]}
+    data["log"] = {"link": "10 Mbit/s", "cc": "cubic", "bytes": 10_000_000, "rows": [
+        {"mode": mode, "segments": 6909, "acks": 6908, "records": records,
+         "busy_per_segment": 50_000.0 + added, "per_segment": float(added),
+         "per_packet": added / 2, "per_record": 6909 * added / records if records else None}
+        for mode, records, added in (("not loaded", 0, 0), ("no event on", 0, -28),
+                                     ("segment_sent", 6909, 1762), ("all three", 14_000, 5452))]}
     data["long"] = {
         "name": "100 Mbit/s", "rtt_ms": 520, "rate_mbit": 100, "net_rate_mbit": 95.64,
         "queue_packets": 4294, "seconds": 30, "flows": 4,
@@ -496,21 +503,21 @@ def test_thinned_line_keeps_peaks_and_ends():
     y = np.sin(x)
     y[12_345], y[40_000] = 9.0, -9.0
     y[20_000:20_010] = np.nan
-    thin_x, thin_y = report.thin_line(x, y)
-    assert len(thin_x) <= 4 * (report.THIN_COLUMNS + 1)
+    thin_x, thin_y = graphs.thin_line(x, y)
+    assert len(thin_x) <= 4 * (graphs.THIN_COLUMNS + 1)
     assert (thin_x[0], thin_x[-1]) == (x[0], x[-1])
     assert np.nanmax(thin_y) == 9.0 and np.nanmin(thin_y) == -9.0
     assert set(zip(thin_x, np.nan_to_num(thin_y))) <= set(zip(x, np.nan_to_num(y)))
     short = np.arange(100.0)
-    assert report.thin_line(short, short)[0] is short
+    assert graphs.thin_line(short, short)[0] is short
 
 
 def test_thinned_points_stay_within_a_cell():
     x = np.linspace(0, 10, 20_000)
-    thin_x, thin_y = report.thin_points(x, x, 10, 10)
+    thin_x, thin_y = graphs.thin_points(x, x, 10, 10)
     assert len(thin_x) < 1000
     nearest = np.abs(x[:, None] - thin_x[None, ::1]).min(axis=1)
-    assert nearest.max() <= 10 / report.THIN_ROWS
+    assert nearest.max() <= 10 / graphs.THIN_ROWS
 
 
 def test_what_lies_off_the_axis_is_written_away_from_it(data):
@@ -585,6 +592,14 @@ def test_a_callback_seen_at_one_loss_only_has_dashes_at_the_other(full):
     del data["cost"]["rows"][0]["callbacks"][2]
     last = [row for row in report.cost_breakdown(data) if row["name"] == "hybla_full_min_tso_segs"]
     assert [row["cells"][:3] for row in last] == [["–", "–", "–"]]
+
+
+def test_the_logger_is_told_by_what_is_on(full, full_page):
+    rows = {row[0]: row[1:] for row in table_after(full_page, "records")}
+    assert rows["segment_sent"] == ["6909", "51762", "1762", "881", "1762"]
+    assert rows["no event on"] == ["0", "49972", "-28", "-14", "–"]
+    assert "6909 segments sent and 6908 received" in " ".join("".join(full_page.text).split())
+    assert "satcc_log, 10 Mbit/s, cubic, 10 MB" in console_text(full)
 
 
 def test_the_faster_link_is_told_by_loss_and_by_shares(full, full_page):

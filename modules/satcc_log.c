@@ -213,7 +213,7 @@ static void satcc_log_sent(struct sock *sk, struct pt_regs *regs)
 
 /* tcp_set_ca_state(sk, state): on an ACK a reduction begins or ends, which is no
  * function of its own. CWR begins and ends before the call, Recovery ends after it:
- * until satcc_log_rack(), or the ACK's end if RACK is off.
+ * until satcc_log_rate().
  */
 static void satcc_log_state(struct sock *sk, struct pt_regs *regs)
 {
@@ -235,8 +235,8 @@ static void satcc_log_state(struct sock *sk, struct pt_regs *regs)
 	}
 }
 
-/* tcp_rack_mark_lost(sk): after the end of Recovery, before growth. */
-static void satcc_log_rack(struct sock *sk, struct pt_regs *regs)
+/* tcp_rate_gen(sk, ...): after the end of Recovery, before growth. */
+static void satcc_log_rate(struct sock *sk, struct pt_regs *regs)
 {
 	struct satcc_log_flow *flow = satcc_log_flow(sk);
 
@@ -257,19 +257,12 @@ static void satcc_log_destroy(struct sock *sk, struct pt_regs *regs)
 	if (!flow)
 		return;
 
-	satcc_log_look(sk, flow, SATCC_LOG_OTHER);
+	if (flow->cookie == atomic64_read(&sk->sk_cookie))
+		satcc_log_look(sk, flow, SATCC_LOG_OTHER);
 	satcc_log_forget(flow);
 }
 
 /* -- Hooks on entry and return ------------------------------------------------- */
-
-/* What the return has to know. */
-struct satcc_log_call {
-	struct sock	*sk;
-	u32		ack;
-	u32		len;
-	u8		cause;		/* of before */
-};
 
 /* A function whose return is hooked too. */
 struct satcc_log_pair {
@@ -280,25 +273,53 @@ struct satcc_log_pair {
 	bool			attached;
 };
 
-static struct satcc_log_pair *satcc_log_pair(struct kretprobe_instance *ri)
+/* What the return has to know. */
+struct satcc_log_call {
+	const struct satcc_log_pair	*pair;
+	struct sock			*sk;
+	u32				ack;
+	u32				len;
+	u8				cause;	/* of before */
+};
+
+/* NULL while the hook is being taken out. */
+static const struct satcc_log_pair *satcc_log_pair(struct kretprobe_instance *ri)
 {
-	return container_of(satcc_kretprobe(ri), struct satcc_log_pair, probe);
+	struct kretprobe *probe = satcc_kretprobe(ri);
+
+	return probe ? container_of(probe, struct satcc_log_pair, probe) : NULL;
+}
+
+/* Proportional rate reduction is of CWR and Recovery alike. */
+static u8 satcc_log_cause(const struct sock *sk, const struct satcc_log_pair *pair)
+{
+	if (pair->cause == SATCC_LOG_RECOVERY &&
+	    inet_csk(sk)->icsk_ca_state == TCP_CA_CWR)
+		return SATCC_LOG_CWR;
+
+	return pair->cause;
 }
 
 static int satcc_log_enter(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	struct satcc_log_call *call = (void *)ri->data;
-	const struct satcc_log_pair *pair = satcc_log_pair(ri);
 	struct sock *sk = (void *)regs_get_kernel_argument(regs, 0);
-	struct satcc_log_flow *flow = satcc_log_flow(sk);
+	const struct satcc_log_pair *pair;
+	struct satcc_log_flow *flow;
 	const struct sk_buff *skb;
 
+	call->pair = satcc_log_pair(ri);
+	if (!call->pair)
+		return 1;	/* the hook is being taken out */
+
+	pair = call->pair;
+	flow = satcc_log_flow(sk);
 	call->sk = sk;
 	call->cause = SATCC_LOG_OTHER;
 	if (flow) {
 		satcc_log_look(sk, flow, flow->cause);
 		call->cause = flow->cause;
-		flow->cause = pair->cause;
+		flow->cause = satcc_log_cause(sk, pair);
 	}
 	if (pair->cause != SATCC_LOG_ACK)
 		return 0;
@@ -316,7 +337,7 @@ static int satcc_log_enter(struct kretprobe_instance *ri, struct pt_regs *regs)
 static int satcc_log_return(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	struct satcc_log_call *call = (void *)ri->data;
-	const struct satcc_log_pair *pair = satcc_log_pair(ri);
+	const struct satcc_log_pair *pair = call->pair;
 	struct satcc_log_flow *flow = satcc_log_flow(call->sk);
 
 	if (pair->cause == SATCC_LOG_ACK)
@@ -350,11 +371,13 @@ struct satcc_log_entry {
 static struct satcc_log_entry satcc_log_entries[] = {
 	{ .function = "ip_queue_xmit", .hook = satcc_log_sent,
 	  .events = SATCC_LOG_SEGMENT | SATCC_LOG_WINDOW },
+#if IS_ENABLED(CONFIG_IPV6)
 	{ .function = "inet6_csk_xmit", .hook = satcc_log_sent,
 	  .events = SATCC_LOG_SEGMENT | SATCC_LOG_WINDOW },
+#endif
 	{ .function = "tcp_set_ca_state", .hook = satcc_log_state,
 	  .events = SATCC_LOG_WINDOW },
-	{ .function = "tcp_rack_mark_lost", .hook = satcc_log_rack,
+	{ .function = "tcp_rate_gen", .hook = satcc_log_rate,
 	  .events = SATCC_LOG_WINDOW },
 	{ .function = "tcp_v4_destroy_sock", .hook = satcc_log_destroy,
 	  .events = SATCC_LOG_WINDOW },
@@ -393,8 +416,11 @@ static void satcc_log_entered(unsigned long ip, unsigned long parent_ip,
 	const struct satcc_log_entry *entry;
 	struct pt_regs *regs = satcc_ftrace_get_regs(fregs);
 
+	/* For satcc_log_window_unreg() to wait for: ftrace has no such section. */
+	rcu_read_lock();
 	entry = container_of(ops, struct satcc_log_entry, ops);
 	entry->hook((void *)regs_get_kernel_argument(regs, 0), regs);
+	rcu_read_unlock();
 }
 
 static int satcc_log_attach_entry(struct satcc_log_entry *entry)
@@ -403,7 +429,7 @@ static int satcc_log_attach_entry(struct satcc_log_entry *entry)
 
 	memset(&entry->ops, 0, sizeof(entry->ops));
 	entry->ops.func = satcc_log_entered;
-	entry->ops.flags = FTRACE_OPS_FL_SAVE_REGS;
+	entry->ops.flags = FTRACE_OPS_FL_SAVE_REGS | FTRACE_OPS_FL_PERMANENT;
 	err = ftrace_set_filter(&entry->ops, (char *)entry->function,
 				strlen(entry->function), 0);
 	if (!err)
@@ -528,6 +554,9 @@ int satcc_log_window_reg(void)
 {
 	int err;
 
+	if (satcc_log_events & SATCC_LOG_WINDOW)	/* 6.1 does not undo what failed later */
+		return 0;
+
 	err = rhashtable_init(&satcc_log_flows, &satcc_log_params);
 	if (err)
 		return err;
@@ -594,3 +623,4 @@ MODULE_AUTHOR("satcc authors");
 MODULE_DESCRIPTION("Trace events of every TCP segment, ACK and window change");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1");
+MODULE_SOFTDEP("pre: ipv6");

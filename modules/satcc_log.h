@@ -32,7 +32,7 @@ struct satcc_log_window {
 
 /* What is known of a segment from its header. */
 struct satcc_log_segment {
-	u64	wstamp_ns;	/* earliest departure; 0 at once */
+	u64	wstamp_ns;	/* earliest departure */
 	u64	sent_orig;	/* bytes, it included, without retransmissions */
 	u32	seq;
 	u32	len;		/* payload, bytes */

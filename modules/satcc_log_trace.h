@@ -2,9 +2,12 @@
 /* The three records of Multi-TCP (Caini et al. 2008, 4.1) as trace events, subsystem
  * satcc, for every TCP socket and whichever congestion control it uses:
  *
- *   segment_sent	a segment has been handed to IP
+ *   segment_sent	a segment has been handed to IP by a socket: not what a listener
+ *			answers a SYN with, nor what is sent for none or in TIME_WAIT
  *   ack_received	a segment with ACK set has been worked on; values are of after it.
- *			What GRO or a busy socket's backlog has merged is one segment
+ *			What GRO or a busy socket's backlog has merged is one segment.
+ *			Not data in order that acknowledges nothing new: a host that
+ *			only receives has few of these
  *   cwnd_changed	cwnd, ssthresh or the clamp has changed, and what changed it
  *
  * Every event begins with whose it is:
@@ -73,6 +76,23 @@
 		  __entry->cookie, __entry->netns, __entry->saddr,	\
 		  __entry->sport, __entry->daddr, __entry->dport, __entry->cc
 
+TRACE_DEFINE_ENUM(TCP_CA_Open);
+TRACE_DEFINE_ENUM(TCP_CA_Disorder);
+TRACE_DEFINE_ENUM(TCP_CA_CWR);
+TRACE_DEFINE_ENUM(TCP_CA_Recovery);
+TRACE_DEFINE_ENUM(TCP_CA_Loss);
+TRACE_DEFINE_ENUM(SATCC_LOG_FIRST);
+TRACE_DEFINE_ENUM(SATCC_LOG_INIT);
+TRACE_DEFINE_ENUM(SATCC_LOG_ACK);
+TRACE_DEFINE_ENUM(SATCC_LOG_RECOVERY);
+TRACE_DEFINE_ENUM(SATCC_LOG_CWR);
+TRACE_DEFINE_ENUM(SATCC_LOG_RTO);
+TRACE_DEFINE_ENUM(SATCC_LOG_UNDO);
+TRACE_DEFINE_ENUM(SATCC_LOG_IDLE);
+TRACE_DEFINE_ENUM(SATCC_LOG_APP_LIMITED);
+TRACE_DEFINE_ENUM(SATCC_LOG_SWITCH);
+TRACE_DEFINE_ENUM(SATCC_LOG_OTHER);
+
 #define satcc_log_show_state(state)			\
 	__print_symbolic(state,				\
 			 { TCP_CA_Open,	    "Open" },	\
@@ -85,10 +105,13 @@
  * flags		of the TCP header: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, ...
  * retrans		1 if its sequence numbers have been sent before
  * sent_orig		bytes of data handed to IP so far, this one's too, without
- *			retransmissions
+ *			retransmissions. What a queue of this host drops is sent anew, with
+ *			retrans 0, and counted again
+ * snd_nxt, in_flight	of before it
  * pacing_rate		2^64 - 1 is none
  * pacing_status	0 not paced, 1 by TCP's own timer, 2 by the fq qdisc
- * wstamp_ns		when it may leave, on the clock of CLOCK_MONOTONIC; 0: at once
+ * wstamp_ns		when it may leave, on the clock of CLOCK_MONOTONIC: at once if that
+ *			is over
  */
 TRACE_EVENT_FN(segment_sent,
 
@@ -153,7 +176,7 @@ TRACE_EVENT_FN(segment_sent,
  *			segments: in the network, acknowledged selectively, taken for
  *			lost, retransmitted and not yet acknowledged
  * rwnd			the peer's advertised window
- * rtt_us		the latest sample; 0 none
+ * rtt_us		the latest sample, as RACK takes it, of a retransmission too; 0 none
  * delivered		segments delivered so far, retransmitted ones too
  * mss			payload of a full segment
  */
@@ -221,20 +244,22 @@ TRACE_EVENT_FN(ack_received,
 	satcc_log_ack_reg, satcc_log_ack_unreg
 );
 
-/* The first of a socket has reason "first" and old values equal to the new; from there
+/* The first of a socket since the event was turned on, by whoever was first to, has
+ * reason "first" and old values equal to the new; from there
  * on each event's old values are the new ones of the socket's event before it.
  *
  * reason, what changed it:
  *   init	the connection's start: route, metrics cache, ->init()
- *   ack	growth, or all that bbr and its like do, on an ACK
+ *   ack	growth, or all that bbr and its like do, on an ACK; an MTU probe's end
  *   recovery	fast recovery: its start, proportional rate reduction, its end
- *   cwr	likewise, for ECN or a full queue of this host
+ *   cwr	likewise, for ECN, a full queue of this host or a loss that a tail loss
+ *		probe has repaired
  *   rto	a retransmission timeout
  *   undo	a reduction was for nothing
  *   idle	restart after idle
  *   app_limited	the application did not fill the window for an RTO
  *   switch	another congestion control
- *   other	none of the above: MTU probing, a BPF program, disconnect
+ *   other	none of the above: an MTU probe sent, a BPF program, disconnect
  *
  * The time of an event is that of the change, to some instructions; of app_limited and
  * other it is that of the socket's next segment or ACK.

@@ -248,6 +248,8 @@ def test_ecn_is_cwr(logged):
     run = logged("reno", **PATHS["ecn"])
     rows = changes(run, CWR)
     assert len(rows) and (rows["ssthresh"] < rows["ssthresh_old"]).any()
+    assert not (changes(run, RECOVERY)["ca_state"] == STATE_CWR).any()
+    assert (rows["ca_state"] == STATE_CWR).sum() > 3        # proportional rate reduction
     assert run.json("flow-0.json")["delivered_ce"]
 
 

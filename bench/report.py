@@ -112,6 +112,7 @@ class Table:
     title: str
     columns: list[Column]
     rows: list[Row]
+    rows_are: str = "policy"
 
     def groups(self) -> list[tuple[str, int]]:
         """Neighbouring columns of one group, as (group, how many)."""
@@ -317,15 +318,16 @@ def log_table(data: dict) -> Table:
 
     def column(name: str, unit: str, digits: int, key: str) -> Column:
         return Column("", name, unit, digits, None,
-                      {row["mode"]: [row[key]] for row in rows})
+                      {row["mode"]: [row[key] if row[key] is None else round(row[key])]
+                       for row in rows})
 
-    return build_table("Logger", [
+    return dataclasses.replace(build_table("Logger", [
         column("records", "", 0, "records"),
         column("processor", "instr per segment", 0, "busy_per_segment"),
         column("added", "instr per segment", 0, "per_segment"),
         column("added", "instr per packet", 0, "per_packet"),
         column("added", "instr per record", 0, "per_record"),
-    ], {"policies": [row["mode"] for row in rows], "ours": []})
+    ], {"policies": [row["mode"] for row in rows], "ours": []}), rows_are="events on")
 
 
 def long_tables(data: dict) -> list[Table]:
@@ -405,7 +407,7 @@ def console_table(table: Table) -> RichTable:
     drawn = RichTable(title=table.title, title_justify="left", box=box.SIMPLE,
                       title_style="italic", pad_edge=False, show_edge=False,
                       padding=0)
-    drawn.add_column("\n\npolicy", overflow="fold",
+    drawn.add_column(f"\n\n{table.rows_are}", overflow="fold",
                      min_width=2 + max(len(row.name) for row in table.rows))
     for column in table.columns:
         drawn.add_column(console_header(column), justify="right",

@@ -595,7 +595,7 @@ def test_a_callback_seen_at_one_loss_only_has_dashes_at_the_other(full):
 
 
 def test_the_logger_is_told_by_what_is_on(full, full_page):
-    rows = {row[0]: row[1:] for row in table_after(full_page, "records")}
+    rows = {row[0]: row[1:] for row in table_after(full_page, "events on", "records")}
     assert rows["segment_sent"] == ["6909", "51762", "1762", "881", "1762"]
     assert rows["no event on"] == ["0", "49972", "-28", "-14", "–"]
     assert "6909 segments sent and 6908 received" in " ".join("".join(full_page.text).split())

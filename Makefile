@@ -11,7 +11,7 @@ KERNEL ?= 6.1
 help:
 	@echo 'make bench     our policies beside the kernel'"'"'s over a GEO link; table and report'
 	@echo 'make bench LONG=1   the same, and 100 Mbit/s with random loss: 10 minutes more'
-	@echo 'make check     every test; about 30 minutes'
+	@echo 'make check     every test; about 50 minutes'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make install   build and install them, for modprobe; make dkms-install: for every kernel to come'

@@ -66,8 +66,9 @@ def run_comparison(arguments, console: Console) -> None:
     about = data["about"]
     console.print(f"\n{about['runs']} runs, {cached} of them from the cache, "
                   f"{about['wall_s']:.0f} s wall on {about['cores']} cores")
-    console.print(f"lab speed: {about['speed']:.1f} virtual seconds per wall second "
-                  f"(one 2 Mbit/s flow), restore {about['restore_s']:.2f} s")
+    if about["speed"]:          # of a 2 Mbit/s link, if one was asked for
+        console.print(f"lab speed: {about['speed']:.1f} virtual seconds per wall second "
+                      f"(one 2 Mbit/s flow), restore {about['restore_s']:.2f} s")
     console.print(f"report: {page.relative_to(TOP)}, data: "
                   f"{(folder / 'bench.json').relative_to(TOP)}")
     wrong = [policy for policy, said in data.get("checks", {}).items() if said["differences"]]

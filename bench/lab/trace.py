@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Trace events from the kernel's raw ring-buffer pages.
+"""Trace events from the kernel's raw ring-buffer pages, as numpy records.
 
 Text from the kernel would cost the guest more instructions than the packets do, so the pages
-come out as they are.  Their layout is described by the kernel itself (events/header_page,
-events/*/format) and in Documentation/trace/ring-buffer-design.
+come out as they are.  Where a page has its records, tools/satcc_tools/pages.py knows.
 """
 
 import re
@@ -12,12 +11,11 @@ from collections import defaultdict
 
 import numpy as np
 
+from tools.satcc_tools import pages
+
 from .errors import LabError
 
-PAGE = 4096
-HEADER = 16                 # u64 time stamp, local_t commit on 64-bit kernels
-PADDING, TIME_EXTEND, TIME_STAMP = 29, 30, 31
-DROPPED = 1 << 31           # in commit: events were lost before this page
+LAYOUT = pages.Layout()     # of 64-bit kernels
 
 
 def _dtype(fields: str) -> np.dtype:
@@ -48,34 +46,12 @@ def formats(text: str) -> dict[int, tuple[str, np.dtype]]:
 
 def _records(page: bytes):
     """(time in ns, offset of the payload, its length) of every event of one page."""
-    now, commit = struct.unpack_from("<QQ", page)
-    if commit & DROPPED:
-        raise LabError("the trace has lost events")
-    at, end = HEADER, HEADER + (commit & 0xFFFFF)
-    while at < end:
-        word, = struct.unpack_from("<I", page, at)
-        kind, delta = word & 31, word >> 5
-        if kind == PADDING:
-            if not delta:
-                return
-            at += 4 + struct.unpack_from("<I", page, at + 4)[0]
-            now += delta
-        elif kind == TIME_EXTEND:
-            now += delta + (struct.unpack_from("<I", page, at + 4)[0] << 27)
-            at += 8
-        elif kind == TIME_STAMP:
-            low = delta + (struct.unpack_from("<I", page, at + 4)[0] << 27)
-            now = now & ~((1 << 59) - 1) | low
-            at += 8
-        elif kind == 0:
-            now += delta
-            size = struct.unpack_from("<I", page, at + 4)[0]
-            yield now, at + 8, size - 4
-            at += 4 + size
-        else:
-            now += delta
-            yield now, at + 4, 4 * kind
-            at += 4 + 4 * kind
+    try:
+        if LAYOUT.split(page)[2] != 0:
+            raise LabError("the trace has lost events")
+        yield from LAYOUT.records(page)
+    except (ValueError, struct.error) as error:
+        raise LabError(f"the trace cannot be read: {error}") from None
 
 
 def events(raw: bytes, format_text: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -85,8 +61,8 @@ def events(raw: bytes, format_text: str) -> dict[str, tuple[np.ndarray, np.ndarr
     """
     table = formats(format_text)
     times, payloads = defaultdict(list), defaultdict(list)
-    for start in range(0, len(raw), PAGE):
-        page = raw[start:start + PAGE]
+    for start in range(0, len(raw), LAYOUT.size):
+        page = raw[start:start + LAYOUT.size]
         for now, at, size in _records(page):
             number = struct.unpack_from("<H", page, at)[0]
             if number in table:

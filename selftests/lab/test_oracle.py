@@ -23,13 +23,13 @@ ECN = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
 
 def rough(geo):
     """A flow of each policy on one link with all that happens to links: loss, outages of a second
-    and of five, marks, a longer path, reordering.  They start 100 ms apart: first flights, of 30 ms,
-    do not meet.
+    and of five with calm after each, marks, a longer path, reordering.  They start 100 ms apart:
+    first flights, of 30 ms, do not meet.
 
     The parameters have them meet what they seldom do: windows next to a threshold of mtsi, below K
     of ibk; and hybla_full leaves the others room.
     """
-    made = geo(rate_mbit=4, seconds=50, loss_pct=0.3, sender=ECN, receiver=ECN, modules={
+    made = geo(rate_mbit=4, seconds=65, loss_pct=0.3, sender=ECN, receiver=ECN, modules={
         "tcp_hybla_full": {"rtt0_ms": 150}, "tcp_mtsi": {"thr": "15,23,41"}, "tcp_ibk": {"k": 16}})
     limit = made.flight_packets()
 
@@ -37,11 +37,11 @@ def rough(geo):
         return (f"tc -n satellite qdisc change dev right root netem limit {limit} "
                 f"delay {delay} {what}; sleep {seconds}; ")
     course = "sleep 12; " + "".join([
-        link("loss 100%", 1), link("loss 0.3%", 5), link("loss 100%", 5), link("loss 0.3%", 5),
+        link("loss 100%", 1), link("", 8), link("loss 100%", 5), link("", 12), link("loss 2%", 3),
         link("loss 10% ecn", 10), link("loss 0.1%", 6, "700ms"), link("reorder 99% gap 20", 4),
         link("loss 0.1%", 0)])
     return dataclasses.replace(made, commands=(course,), flows=tuple(
-        Flow(policy, seconds=50, start_s=n / 10) for n, policy in enumerate(POLICIES)))
+        Flow(policy, seconds=65, start_s=n / 10) for n, policy in enumerate(POLICIES)))
 
 
 def unusual(geo):

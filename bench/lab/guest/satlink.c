@@ -1,0 +1,639 @@
+// SPDX-License-Identifier: GPL-2.0
+/* satlink: one direction of a satellite link, for what no qdisc does.
+ *
+ *   satlink DEV [seed N] [own IN_NS OUT_NS]
+ *           [delay NS | steps AT:NS,AT:NS...]
+ *           [ber P | gilbert GOOD_NS BAD_NS P_GOOD P_BAD | frames BYTES NS P]
+ *           [slots SUPERFRAME_NS MULTIFRAMES SLOTS SLOT_BYTES STATIC CAP LAG PHASE_NS]
+ *           [queue_bytes N | queue_packets N] [log FILE]
+ *
+ * Packets are read from the TUN device DEV and written back to it when they have arrived:
+ *
+ *   DEV -> queue -> time slots -> errors -> delay -> DEV
+ *
+ * in this order, so that only the queue drops for congestion, a lost packet has used its air
+ * time, and the delay never reorders.  What is not asked for is not there.
+ *
+ * SIGUSR1 is time zero: super-frames, fades and the steps of the delay begin there.  Until then
+ * packets have the first delay and nothing else.  SIGTERM ends it: one JSON line of counters.
+ *
+ * Time slots.  A super-frame is MULTIFRAMES multi-frames of SLOTS slots; a slot carries
+ * SLOT_BYTES of IP.  With a grant of g slots per multi-frame they are spread evenly over it.  A
+ * slot takes the bytes that are in the queue when it begins, packets back to back; one that does
+ * not fit goes on in the next slot, and a packet leaves with its last byte.
+ *
+ * Bandwidth on demand.  At the start of super-frame n the terminal asks for
+ *
+ *   arrived + max(0, queued - arrived - coming)
+ *
+ * bytes: what came into the queue during super-frame n-1, and what else is queued that the
+ * capacity of the super-frames n .. n+LAG-1 (all decided by now) will not carry.  In slots,
+ * rounded up, this less the STATIC ones is the request, at most CAP - STATIC; it is the grant of
+ * super-frame n+LAG and of no other.  STATIC = CAP is plain TDMA.
+ *
+ * Random numbers are its own, so that losses do not depend on what else the kernel draws.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <math.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S	1000000000LL
+#define NEVER		INT64_MAX
+#define MAX_PACKET	65536
+#define MAX_STEPS	4096
+#define MAX_LAG		64		/* super-frames from a request to its grant */
+
+typedef int64_t ns_t;
+
+struct packet {
+	struct packet *next;
+	ns_t due;			/* when it has arrived; set as it leaves the slots */
+	uint32_t bytes;
+	uint32_t left;			/* bytes no slot has carried yet */
+	unsigned char data[];
+};
+
+struct fifo {
+	struct packet *first, **last;
+	uint64_t packets, bytes;
+};
+
+/* The arguments; times in ns, sizes in bytes of IP. */
+static struct {
+	const char *dev;
+	uint64_t seed;
+	ns_t own_in, own_out;		/* what reading and what handing over takes, not to be delay */
+	struct {
+		ns_t at, delay;
+	} step[MAX_STEPS];
+	int steps;
+	double ber;
+	double good_mean, bad_mean, loss_good, loss_bad;
+	uint32_t frame_bytes;		/* of a coded frame; 0: no such errors */
+	ns_t frame;			/* its time */
+	double frame_loss;
+	ns_t superframe;		/* 0: no slots */
+	int64_t multiframes, slots, slot_bytes, fixed, cap, lag;
+	ns_t phase;
+	uint64_t queue_bytes, queue_packets;
+	FILE *log;
+} want = { .queue_bytes = UINT64_MAX, .queue_packets = UINT64_MAX };
+
+/* What the result line says. */
+static struct {
+	uint64_t in_packets, in_bytes, out_packets, out_bytes;
+	uint64_t queue_drops, error_losses, refused, max_packets, max_bytes;
+	uint64_t fades;
+	ns_t faded;
+} count;
+
+static struct fifo queue = { .last = &queue.first }, line = { .last = &line.first };
+static volatile sig_atomic_t zero_asked, over;
+static ns_t zero = NEVER;		/* CLOCK_MONOTONIC */
+static int tun;
+
+static void die(const char *what)
+{
+	fprintf(stderr, "satlink: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static void on_signal(int number)
+{
+	if (number == SIGUSR1)
+		zero_asked = 1;
+	else
+		over = 1;
+}
+
+static ns_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+static void append(struct fifo *to, struct packet *packet)
+{
+	packet->next = NULL;
+	*to->last = packet;
+	to->last = &packet->next;
+	to->packets++;
+	to->bytes += packet->bytes;
+}
+
+static struct packet *take(struct fifo *from)
+{
+	struct packet *packet = from->first;
+
+	from->first = packet->next;
+	if (!from->first)
+		from->last = &from->first;
+	from->packets--;
+	from->bytes -= packet->bytes;
+	return packet;
+}
+
+/* -- random numbers: SplitMix64 (Steele, Lea and Flood, 2014) ---------------- */
+
+static uint64_t mix(uint64_t z)
+{
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return z ^ (z >> 31);
+}
+
+/* The n-th number of a stream, in [0, 1).  Streams of one seed are independent. */
+static double uniform_at(uint64_t stream, uint64_t n)
+{
+	uint64_t start = mix(mix(want.seed) + stream * 0xd1342543de82ef95ULL);
+
+	return (mix(start + (n + 1) * 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53;
+}
+
+enum { PACKETS, SOJOURNS, FRAMES, PHASE };
+
+static double uniform(int stream)
+{
+	static uint64_t drawn[PHASE + 1];
+
+	return uniform_at(stream, drawn[stream]++);
+}
+
+/* -- errors ------------------------------------------------------------------ */
+
+/* Is the channel in a fade at time t, from 0 on?  Sojourns are exponential and go by the clock,
+ * whether packets come or not.  t never goes back.
+ */
+static int faded(ns_t t)
+{
+	static ns_t until = -1, since;		/* of the present state */
+	static int bad = 1;			/* the one before time zero is over at once: good */
+
+	while (t >= until) {
+		ns_t from = until < 0 ? 0 : until;
+
+		if (bad && until >= 0) {
+			count.fades++;
+			count.faded += until - since;
+			if (want.log)
+				fprintf(want.log, "%lld,%lld\n", (long long)since, (long long)until);
+		}
+		bad = !bad;
+		since = from;
+		until = from + 1 + (ns_t)(-log1p(-uniform(SOJOURNS)) * (bad ? want.bad_mean : want.good_mean));
+	}
+	return bad;
+}
+
+/* Is a packet lost, the last of whose bytes leaves at t?  Called once per packet, in order. */
+static int lost(ns_t t, uint32_t bytes)
+{
+	double p = 0;
+
+	if (want.ber)
+		p = -expm1(8.0 * bytes * log1p(-want.ber));
+	else if (want.good_mean)
+		p = faded(t) ? want.loss_bad : want.loss_good;
+	else if (want.frame_bytes) {
+		ns_t took = want.frame * bytes / want.frame_bytes;
+
+		/* Frame n fails or not by number, so every packet in it has the same fate. */
+		for (ns_t n = t > took ? (t - took) / want.frame : 0; n <= t / want.frame; n++)
+			if (uniform_at(FRAMES, n) < want.frame_loss)
+				return 1;
+		return 0;
+	}
+	return p > 0 && uniform(PACKETS) < p;
+}
+
+/* -- delay ------------------------------------------------------------------- */
+
+static ns_t delay_at(ns_t t)
+{
+	static int now;
+
+	while (now + 1 < want.steps && t >= want.step[now + 1].at)
+		now++;
+	return want.steps ? want.step[now].delay : 0;
+}
+
+/* A packet's last byte leaves at t (CLOCK_MONOTONIC). */
+static void leave(struct packet *packet, ns_t t)
+{
+	static ns_t latest;
+
+	/* One read just after time zero seems, less the time that reading takes, from before it. */
+	if (zero != NEVER && lost(t > zero ? t - zero : 0, packet->bytes)) {
+		count.error_losses++;
+		free(packet);
+		return;
+	}
+	packet->due = t + delay_at(zero == NEVER ? -1 : t - zero);
+	if (packet->due < latest)
+		packet->due = latest;
+	latest = packet->due;
+	append(&line, packet);
+}
+
+/* -- time slots -------------------------------------------------------------- */
+
+static struct {
+	int64_t number;			/* of the present super-frame; -1: none yet */
+	int64_t next_slot;		/* the first not dealt with */
+	int64_t grant[MAX_LAG + 1];	/* slots per multi-frame, the static ones not counted */
+	uint64_t arrived;		/* bytes into the queue since its start */
+	uint64_t unsent;		/* bytes in the queue that no slot has carried */
+} mac = { .number = -1 };
+
+static ns_t superframe_start(int64_t n)
+{
+	return zero + want.phase + n * want.superframe;
+}
+
+static ns_t slot_start(int64_t slot)
+{
+	return superframe_start(mac.number) + want.superframe * slot / (want.multiframes * want.slots);
+}
+
+static int64_t granted(int64_t n)
+{
+	return want.fixed + mac.grant[n % (MAX_LAG + 1)];
+}
+
+/* The first of our slots that is not dealt with, or the number of slots when there is none. */
+static int64_t own_slot(void)
+{
+	int64_t slot = mac.next_slot, share = granted(mac.number);
+
+	while (slot < want.multiframes * want.slots &&
+	       slot * share / want.slots == (slot + 1) * share / want.slots)
+		slot++;
+	return slot;
+}
+
+static void begin_superframe(void)
+{
+	int64_t n = ++mac.number, per_slot = want.multiframes * want.slot_bytes;
+	int64_t coming = 0, asked, request;
+
+	for (int64_t ahead = n; ahead < n + want.lag; ahead++)
+		coming += granted(ahead) * per_slot;
+	asked = (int64_t)mac.unsent - (int64_t)mac.arrived - coming;
+	asked = (int64_t)mac.arrived + (asked > 0 ? asked : 0);
+	request = (asked + per_slot - 1) / per_slot - want.fixed;
+	if (request > want.cap - want.fixed)
+		request = want.cap - want.fixed;
+	if (request < 0)
+		request = 0;
+	if (want.log)
+		fprintf(want.log, "%lld,%lld,%llu,%llu,%lld,%lld,%lld,%lld\n", (long long)n,
+			(long long)(superframe_start(n) - zero), (unsigned long long)mac.arrived,
+			(unsigned long long)mac.unsent, (long long)asked, (long long)request,
+			(long long)(n + want.lag), (long long)granted(n));
+	mac.grant[(n + want.lag) % (MAX_LAG + 1)] = request;
+	mac.arrived = 0;
+	mac.next_slot = 0;
+}
+
+/* Fill a slot that begins at `start`. */
+static void send_slot(ns_t start)
+{
+	ns_t length = want.superframe / (want.multiframes * want.slots);
+	int64_t sent = 0;
+
+	while (queue.first && sent < want.slot_bytes) {
+		struct packet *packet = queue.first;
+		int64_t now = want.slot_bytes - sent;
+
+		if (now > packet->left)
+			now = packet->left;
+		sent += now;
+		packet->left -= now;
+		mac.unsent -= now;
+		if (!packet->left)
+			leave(take(&queue), start + length * sent / want.slot_bytes);
+	}
+}
+
+/* Do what the frame structure has for the time up to now; when it has more to do. */
+static ns_t run_slots(ns_t now)
+{
+	int64_t slot;
+
+	if (!want.superframe || zero == NEVER)
+		return NEVER;
+	for (;;) {
+		if (mac.number >= 0 && queue.first) {
+			slot = own_slot();
+			if (slot < want.multiframes * want.slots) {
+				if (slot_start(slot) > now)
+					return slot_start(slot);
+				mac.next_slot = slot + 1;
+				send_slot(slot_start(slot));
+				continue;
+			}
+		}
+		if (superframe_start(mac.number + 1) > now)
+			return superframe_start(mac.number + 1);
+		begin_superframe();
+	}
+}
+
+/* Slots that began while the queue was empty are gone. */
+static void pass_slots(ns_t now)
+{
+	ns_t into = now - superframe_start(mac.number);
+	int64_t begun = into * want.multiframes * want.slots / want.superframe + 1;
+
+	/* A packet's time is a moment before it was read: before the first slot none has begun. */
+	if (into >= 0 && begun > mac.next_slot)
+		mac.next_slot = begun;
+}
+
+/* -- packets in and out ------------------------------------------------------ */
+
+static void accept_packet(struct packet *packet, ns_t now)
+{
+	count.in_packets++;
+	count.in_bytes += packet->bytes;
+	if (!want.superframe || zero == NEVER) {
+		leave(packet, now);
+		return;
+	}
+	if (queue.packets + 1 > want.queue_packets || queue.bytes + packet->bytes > want.queue_bytes) {
+		count.queue_drops++;
+		free(packet);
+		return;
+	}
+	if (!queue.first && mac.number >= 0)
+		pass_slots(now);
+	packet->left = packet->bytes;
+	append(&queue, packet);
+	mac.arrived += packet->bytes;
+	mac.unsent += packet->bytes;
+	if (queue.packets > count.max_packets)
+		count.max_packets = queue.packets;
+	if (queue.bytes > count.max_bytes)
+		count.max_bytes = queue.bytes;
+}
+
+static void read_packets(void)
+{
+	static unsigned char buffer[MAX_PACKET];
+	struct packet *packet;
+	ssize_t n;
+
+	while ((n = read(tun, buffer, sizeof(buffer))) > 0) {
+		packet = malloc(sizeof(*packet) + n);
+		if (!packet)
+			die("memory");
+		memcpy(packet->data, buffer, n);
+		packet->bytes = n;
+		accept_packet(packet, clock_ns(CLOCK_MONOTONIC) - want.own_in);
+	}
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		die("read");
+}
+
+/* Hand over what has arrived; when the next does. */
+static ns_t write_packets(void)
+{
+	while (line.first) {
+		struct packet *packet = line.first;
+
+		if (packet->due - want.own_out > clock_ns(CLOCK_MONOTONIC))
+			return packet->due - want.own_out;
+		take(&line);
+		if (write(tun, packet->data, packet->bytes) == packet->bytes) {
+			count.out_packets++;
+			count.out_bytes += packet->bytes;
+		} else {
+			count.refused++;
+		}
+		free(packet);
+	}
+	return NEVER;
+}
+
+static void carry(void)
+{
+	struct pollfd ready = { .events = POLLIN };
+	sigset_t none;
+
+	sigemptyset(&none);
+	ready.fd = tun;
+	while (!over) {
+		struct timespec timeout;
+		ns_t now, next, due;
+
+		if (zero_asked && zero == NEVER)
+			zero = clock_ns(CLOCK_MONOTONIC);
+		if (ready.revents)
+			read_packets();
+		next = run_slots(clock_ns(CLOCK_MONOTONIC));
+		due = write_packets();
+		if (due < next)
+			next = due;
+		now = clock_ns(CLOCK_MONOTONIC);
+		if (now > next)
+			now = next;
+		timeout.tv_sec = (next - now) / NS_PER_S;
+		timeout.tv_nsec = (next - now) % NS_PER_S;
+		/* A real-time task's timeout has no slack.  Signals come here and nowhere else. */
+		if (ppoll(&ready, 1, next == NEVER ? NULL : &timeout, &none) < 0) {
+			if (errno != EINTR)
+				die("ppoll");
+			ready.revents = 0;
+		}
+	}
+}
+
+/* CLOCK_REALTIME less CLOCK_MONOTONIC, by the closest of a few readings: the first ones wait for
+ * pages of this program.
+ */
+static ns_t realtime_offset(void)
+{
+	ns_t closest = NEVER, offset = 0;
+
+	for (int i = 0; i < 4; i++) {
+		ns_t before = clock_ns(CLOCK_MONOTONIC), real = clock_ns(CLOCK_REALTIME);
+		ns_t took = clock_ns(CLOCK_MONOTONIC) - before;
+
+		if (took < closest) {
+			closest = took;
+			offset = real - before - took / 2;
+		}
+	}
+	return offset;
+}
+
+static void report(void)
+{
+	ns_t to_realtime = realtime_offset();
+
+	if (zero != NEVER && want.good_mean)
+		faded(clock_ns(CLOCK_MONOTONIC) - zero);
+	printf("{\"zero_ns\":%lld,\"end_ns\":%lld,\"phase_ns\":%lld,"
+	       "\"in_packets\":%llu,\"in_bytes\":%llu,\"out_packets\":%llu,\"out_bytes\":%llu,"
+	       "\"queue_drops\":%llu,\"error_losses\":%llu,\"refused\":%llu,\"inside\":%llu,"
+	       "\"max_queue_packets\":%llu,\"max_queue_bytes\":%llu,\"fades\":%llu,\"faded_ns\":%lld}\n",
+	       (long long)(zero + to_realtime), (long long)clock_ns(CLOCK_REALTIME), (long long)want.phase,
+	       (unsigned long long)count.in_packets, (unsigned long long)count.in_bytes,
+	       (unsigned long long)count.out_packets, (unsigned long long)count.out_bytes,
+	       (unsigned long long)count.queue_drops, (unsigned long long)count.error_losses,
+	       (unsigned long long)count.refused, (unsigned long long)(queue.packets + line.packets),
+	       (unsigned long long)count.max_packets, (unsigned long long)count.max_bytes,
+	       (unsigned long long)count.fades, (long long)count.faded);
+	if (want.log)
+		fclose(want.log);
+}
+
+/* -- start ------------------------------------------------------------------- */
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: satlink DEV [seed N] [own IN_NS OUT_NS]\n"
+		"       [delay NS | steps AT:NS,AT:NS...]\n"
+		"       [ber P | gilbert GOOD_NS BAD_NS P_GOOD P_BAD | frames BYTES NS P]\n"
+		"       [slots SUPERFRAME_NS MULTIFRAMES SLOTS SLOT_BYTES STATIC CAP LAG PHASE_NS]\n"
+		"       [queue_bytes N | queue_packets N] [log FILE]\n");
+	exit(2);
+}
+
+static void parse_steps(char *text)
+{
+	for (char *one = strtok(text, ","); one; one = strtok(NULL, ",")) {
+		char *delay = strchr(one, ':');
+
+		if (!delay || want.steps == MAX_STEPS)
+			usage();
+		want.step[want.steps].at = strtoll(one, NULL, 10);
+		want.step[want.steps++].delay = strtoll(delay + 1, NULL, 10);
+	}
+}
+
+static void parse_slots(char **value)
+{
+	want.superframe = strtoll(value[0], NULL, 10);
+	want.multiframes = strtoll(value[1], NULL, 10);
+	want.slots = strtoll(value[2], NULL, 10);
+	want.slot_bytes = strtoll(value[3], NULL, 10);
+	want.fixed = strtoll(value[4], NULL, 10);
+	want.cap = strtoll(value[5], NULL, 10);
+	want.lag = strtoll(value[6], NULL, 10);
+	want.phase = strtoll(value[7], NULL, 10);
+	if (want.superframe <= 0 || want.multiframes < 1 || want.slots < 1 || want.slot_bytes < 1 ||
+	    want.fixed < 0 || want.cap < want.fixed || want.cap > want.slots || want.lag < 1 ||
+	    want.lag > MAX_LAG)
+		usage();
+}
+
+static void parse(int words, char **word)
+{
+	static const struct {
+		const char *name;
+		int values;
+	} known[] = {
+		{ "seed", 1 }, { "own", 2 }, { "delay", 1 }, { "steps", 1 }, { "ber", 1 }, { "gilbert", 4 },
+		{ "frames", 3 }, { "slots", 8 }, { "queue_bytes", 1 }, { "queue_packets", 1 }, { "log", 1 },
+	};
+	const size_t kinds = sizeof(known) / sizeof(known[0]);
+
+	if (words < 2)
+		usage();
+	want.dev = word[1];
+	for (int at = 2; at < words;) {
+		const char *name = word[at];
+		char **value = word + at + 1;
+		size_t kind = 0;
+
+		while (kind < kinds && strcmp(known[kind].name, name))
+			kind++;
+		if (kind == kinds || at + known[kind].values >= words)
+			usage();
+		at += 1 + known[kind].values;
+		if (!strcmp(name, "seed"))
+			want.seed = strtoull(value[0], NULL, 10);
+		else if (!strcmp(name, "own")) {
+			want.own_in = strtoll(value[0], NULL, 10);
+			want.own_out = strtoll(value[1], NULL, 10);
+		} else if (!strcmp(name, "delay"))
+			want.step[want.steps++].delay = strtoll(value[0], NULL, 10);
+		else if (!strcmp(name, "steps"))
+			parse_steps(value[0]);
+		else if (!strcmp(name, "ber"))
+			want.ber = strtod(value[0], NULL);
+		else if (!strcmp(name, "slots"))
+			parse_slots(value);
+		else if (!strcmp(name, "queue_bytes"))
+			want.queue_bytes = strtoull(value[0], NULL, 10);
+		else if (!strcmp(name, "queue_packets"))
+			want.queue_packets = strtoull(value[0], NULL, 10);
+		else if (!strcmp(name, "gilbert")) {
+			want.good_mean = strtod(value[0], NULL);
+			want.bad_mean = strtod(value[1], NULL);
+			want.loss_good = strtod(value[2], NULL);
+			want.loss_bad = strtod(value[3], NULL);
+		} else if (!strcmp(name, "frames")) {
+			want.frame_bytes = strtoul(value[0], NULL, 10);
+			want.frame = strtoll(value[1], NULL, 10);
+			want.frame_loss = strtod(value[2], NULL);
+		} else {
+			want.log = fopen(value[0], "w");
+			if (!want.log)
+				die(value[0]);
+		}
+	}
+	if (want.frame_bytes && want.frame <= 0)
+		usage();
+	if (want.phase < 0)
+		want.phase = uniform(PHASE) * want.superframe;
+	if (want.log && want.superframe)
+		fprintf(want.log, "superframe,start_ns,arrived_bytes,queued_bytes,asked_bytes,request_slots,"
+			"effective_superframe,slots\n");
+	else if (want.log)
+		fprintf(want.log, "fade_start_ns,fade_end_ns\n");
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction act = { .sa_handler = on_signal };	/* no SA_RESTART: break the call */
+	struct ifreq request = { .ifr_flags = IFF_TUN | IFF_NO_PI };
+	struct sched_param first = { .sched_priority = 2 };
+	sigset_t ours;
+
+	parse(argc, argv);
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGUSR1);
+	sigaddset(&ours, SIGTERM);
+	sigprocmask(SIG_BLOCK, &ours, NULL);
+	sigaction(SIGUSR1, &act, NULL);
+	sigaction(SIGTERM, &act, NULL);
+	/* Before every other program, a probe too: their work would be delay of the link. */
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		die("SCHED_FIFO");
+	tun = open("/dev/net/tun", O_RDWR | O_NONBLOCK);
+	if (tun < 0)
+		die("/dev/net/tun");
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", want.dev);
+	if (ioctl(tun, TUNSETIFF, &request))
+		die(want.dev);
+	carry();
+	report();
+	return 0;
+}

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A hop's direction as a satellite link: what it can be, and how the guest is told.
+
+No qdisc has time slots, bandwidth on demand, errors by size or by the clock, or a delay that
+changes without reordering.  The helper guest/satlink.c has: it sits on a TUN device that the
+hop's routes lead to, and what it hands back goes on by a routing table of its own,
+
+    left --> main table --> sat-right (satlink) --> table 101 --> right
+
+so the real device keeps its place and every packet that leaves by it has passed the link.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+
+from .errors import LabError
+
+PROGRAM = "satlink"
+# By a stage's side: the device it leaves by, the TUN before it, the table behind that.
+SIDES = {"forward": ("right", "sat-right", 101), "reverse": ("left", "sat-left", 102)}
+# Packets the TUN holds until satlink reads them; it reads at once, but one at a time.
+TUN_PACKETS = 20_000
+# What satlink itself takes to read a packet and to hand it back, beside plain forwarding: measured
+# by bench/lab/calibrate.py, taken off where there is a delay to take it off.
+OWN_IN_NS, OWN_OUT_NS = 12_000, 8_000
+MAX_LAG = 64                # super-frames from a request to its grant, as satlink has room for
+
+
+@dataclass(frozen=True)
+class Mac:
+    """TDMA with bandwidth on demand (guest/satlink.c says how).  The defaults are the Skyplex
+    platform's of Caini et al. 2008, 3.3."""
+
+    kind: str = "bod"               # or tdma: the static share and no more
+    rate_kbit: float = 2112         # of the channel in a slot; 3.3, "Low Rate"
+    slots: int = 48                 # of a multi-frame; 3.3, N x L = 6 a frame x 8 frames
+    multiframes: int = 3            # of a super-frame; 3.3
+    superframe_ms: float = 820      # 3.3; a grant is valid for one
+    static_kbit: float = 44         # always there, in whole slots; 3.3
+    cap_kbit: float = 1144          # with all that is on demand; 3.3, as 22 terminals are on
+    allocation_ms: float = 1346     # from a request to its grant, at the super-frame that follows; 3.3
+    # Of a slot, what carries no IP: guard times, cell headers, signalling.  4.1: of 2 Mbit/s of UDP
+    # (taken as iperf's: 1470 bytes in packets of 1498) 48 % are lost, so 1060 kbit/s of IP pass.
+    overhead_pct: float = 7.4
+    phase_ms: float = 0             # of the first super-frame after the flows' start; -1: by the seed
+    queue_bytes: int = 1_000_000    # in front of the slots; not in the paper
+    queue_packets: int = 0          # or in packets
+
+    @property
+    def granularity_kbit(self) -> float:
+        """What one slot in every multi-frame is worth."""
+        return self.rate_kbit / self.slots
+
+    @property
+    def slot_ns(self) -> float:
+        return self.superframe_ms * 1e6 / (self.multiframes * self.slots)
+
+    @property
+    def slot_bytes(self) -> int:
+        """IP bytes of a slot, whole ones."""
+        return int(self.rate_kbit * self.slot_ns / 8e6 * (1 - self.overhead_pct / 100))
+
+    @property
+    def static_slots(self) -> int:
+        return round(self.static_kbit / self.granularity_kbit)
+
+    @property
+    def cap_slots(self) -> int:
+        return self.static_slots if self.kind == "tdma" else round(self.cap_kbit / self.granularity_kbit)
+
+    @property
+    def lag(self) -> int:
+        """Super-frames from the one at whose start a request is made to the one it holds for."""
+        return max(1, math.ceil(self.allocation_ms / self.superframe_ms))
+
+    def ip_kbit(self, slots: int) -> float:
+        """What so many slots of every multi-frame carry of IP."""
+        return slots * self.multiframes * self.slot_bytes * 8 / self.superframe_ms
+
+    def check(self, where: str) -> None:
+        if self.kind not in ("bod", "tdma"):
+            raise LabError(f"{where}: kind {self.kind!r} is neither bod nor tdma")
+        for name in ("rate_kbit", "slots", "multiframes", "superframe_ms"):
+            if getattr(self, name) <= 0:
+                raise LabError(f"{where}: {name} must be above 0")
+        if not 0 <= self.overhead_pct < 100 or self.slot_bytes < 1:
+            raise LabError(f"{where}: a slot carries nothing")
+        for name in ("static_kbit", "cap_kbit"):
+            slots = getattr(self, name) / self.granularity_kbit
+            if not math.isclose(slots, round(slots), abs_tol=1e-6) or not 0 <= slots <= self.slots:
+                raise LabError(f"{where}: {name} is not a whole number of slots of "
+                               f"{self.granularity_kbit:g} kbit/s")
+        if not self.static_slots <= self.cap_slots or not self.cap_slots:
+            raise LabError(f"{where}: cap_kbit is below static_kbit, or nothing")
+        if not 0 <= self.allocation_ms <= MAX_LAG * self.superframe_ms:
+            raise LabError(f"{where}: allocation_ms is out of range")
+        if self.queue_bytes < 1 or self.queue_packets < 0:
+            raise LabError(f"{where}: a queue that holds nothing")
+
+    @property
+    def words(self) -> list[str]:
+        """satlink's arguments."""
+        phase_ns = -1 if self.phase_ms < 0 else round(self.phase_ms * 1e6)
+        queue = f"queue_packets {self.queue_packets}" if self.queue_packets \
+            else f"queue_bytes {self.queue_bytes}"
+        return [f"slots {round(self.superframe_ms * 1e6)} {self.multiframes} {self.slots} "
+                f"{self.slot_bytes} {self.static_slots} {self.cap_slots} {self.lag} {phase_ns}", queue]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Loss on the air, one of three: by bits, by fades, by coded frames."""
+
+    ber: float = 0                  # a packet of n bytes is lost with 1 - (1 - ber)^(8n)
+    good_s: float = 0               # mean length of the good state, exponential, by the clock
+    bad_s: float = 0                # and of a fade
+    loss_good_pct: float = 0        # of the packets, in either
+    loss_bad_pct: float = 100
+    frame_bytes: int = 0            # of a coded frame; every packet with a byte in a bad one is lost
+    frame_ms: float = 0             # its time on the air
+    frame_loss_pct: float = 0       # of the frames
+
+    def check(self, where: str) -> None:
+        models = [bool(self.ber), bool(self.good_s or self.bad_s), bool(self.frame_bytes)]
+        if sum(models) != 1:
+            raise LabError(f"{where}: one of ber, good_s with bad_s, frame_bytes")
+        if not 0 <= self.ber < 1 or (models[1] and not (self.good_s > 0 and self.bad_s > 0)):
+            raise LabError(f"{where}: ber, good_s or bad_s is out of range")
+        if models[2] and not (self.frame_bytes > 0 and self.frame_ms > 0):
+            raise LabError(f"{where}: frame_bytes needs frame_ms")
+        for name in ("loss_good_pct", "loss_bad_pct", "frame_loss_pct"):
+            if not 0 <= getattr(self, name) <= 100:
+                raise LabError(f"{where}: {name} is out of range")
+
+    @property
+    def words(self) -> list[str]:
+        """satlink's arguments."""
+        if self.ber:
+            return [f"ber {self.ber!r}"]
+        if self.good_s:
+            return [f"gilbert {self.good_s * 1e9:.0f} {self.bad_s * 1e9:.0f} "
+                    f"{self.loss_good_pct / 100!r} {self.loss_bad_pct / 100!r}"]
+        return [f"frames {self.frame_bytes} {self.frame_ms * 1e6:.0f} {self.frame_loss_pct / 100!r}"]
+
+
+def check(stage, where: str) -> None:
+    """A stage that satlink plays: what it has must fit together and be all there is."""
+    for name in ("rate_mbit", "loss_pct", "reorder_pct", "duplicate_pct", "ecn"):
+        if getattr(stage, name):
+            raise LabError(f"{where}: {name} beside mac, errors or delay_series; put it on another hop")
+    if stage.mac:
+        stage.mac.check(f"{where}.mac")
+        if stage.errors and stage.errors.good_s:
+            # satlink has one log, and both have rows of their own for it.
+            raise LabError(f"{where}: fades beside mac; put the errors on the next hop")
+    if stage.errors:
+        stage.errors.check(f"{where}.errors")
+    if stage.delay_series:
+        if stage.delay_ms:
+            raise LabError(f"{where}: either delay_ms or delay_series")
+        times = [at for at, _ in stage.delay_series]
+        if times[0] != 0 or times != sorted(set(times)) or min(ms for _, ms in stage.delay_series) < 0:
+            raise LabError(f"{where}: delay_series is [[0, ms], [s, ms], ...], times rising")
+
+
+def links(scenario) -> list[tuple]:
+    """Every direction of a hop that satlink plays: (hop's name, side, stage)."""
+    return [(hop.name, side, getattr(hop, side)) for hop in scenario.hops for side in SIDES
+            if getattr(hop, side).is_satellite]
+
+
+def result_name(hop: str, side: str) -> str:
+    """Of the file with satlink's counters; its log has the ending .csv."""
+    return f"{PROGRAM}-{hop}-{side}.json"
+
+
+def device_name(hop: str, side: str) -> str:
+    """Of the file with what `ip` counted at satlink's device."""
+    return f"{PROGRAM}-{hop}-{side}-device.json"
+
+
+def detour(batch: list[str], hop, peers: dict[str, str], mtu: int) -> list[str]:
+    """A hop's ip-batch lines with its routes led through satlink.
+
+    peers: the neighbour's address by device.
+    """
+    for side, (dev, tun, table) in SIDES.items():
+        if not getattr(hop, side).is_satellite:
+            continue
+        routes = [line for line in batch if line.startswith("route add ") and f" dev {dev}" in line]
+        batch = [line for line in batch if line not in routes] + [
+            f"tuntap add dev {tun} mode tun",
+            f"link set {tun} mtu {mtu} txqueuelen {TUN_PACKETS} addrgenmode none multicast off up",
+            f"route add default via {peers[dev]} dev {dev} table {table}",
+            # Options of a route, as a proxy's congestion control, are at its end.
+            *[f"route add {line.split()[2]} dev {tun}{line.partition(f' dev {dev}')[2]}"
+              for line in routes],
+            *([] if any(line.split()[2] == peers[dev] for line in routes)
+              else [f"route add {peers[dev]} dev {tun}"])]
+    return batch
+
+
+def need(scenario) -> list[str]:
+    """A shell line that refuses a machine without satlink, before anything is set up."""
+    return [f"command -v {PROGRAM} > /dev/null || refuse 'this image has no {PROGRAM}'"] \
+        if links(scenario) else []
+
+
+def start(scenario, prefix: str) -> list[str]:
+    """Shell lines that set the links up, once the devices are there; they wait for time zero."""
+    found = links(scenario)
+    if not found:
+        return []
+    lines = ["links="]
+    for number, (hop, side, stage) in enumerate(found):
+        _, tun, table = SIDES[side]
+        name = result_name(hop, side)
+        words = [f"seed {scenario.seed * 1000 + number}", f"own {OWN_IN_NS} {OWN_OUT_NS}"]
+        if stage.delay_series:
+            words.append("steps " + ",".join(f"{round(at * 1e9)}:{round(ms * 1e6)}"
+                                             for at, ms in stage.delay_series))
+        elif stage.delay_ms:
+            words.append(f"delay {round(stage.delay_ms * 1e6)}")
+        words += stage.errors.words if stage.errors else []
+        words += stage.mac.words if stage.mac else []
+        words.append(f"log $OUT/{name.removesuffix('.json')}.csv")
+        lines += [f"ip -{scenario.family} -n {prefix}{hop} rule add iif {tun} lookup {table}",
+                  f"as_ns {hop} {PROGRAM} {tun} {' '.join(words)} > $OUT/{name} &",
+                  'links="$links $!"']
+    return lines
+
+
+def begin(scenario) -> list[str]:
+    """Shell lines at the flows' start, time zero of the links."""
+    return ["kill -USR1 $links"] if links(scenario) else []
+
+
+def end(scenario, prefix: str) -> list[str]:
+    """Shell lines when all is over: the links write down what they did."""
+    found = links(scenario)
+    if not found:
+        return []
+    # The device drops what comes when satlink has gone, so it is read first.
+    return [*(f"ip -s -j -n {prefix}{hop} link show {SIDES[side][1]} > $OUT/{device_name(hop, side)}"
+              for hop, side, _ in found),
+            "kill $links", "for link in $links; do wait $link; done"]
+
+
+def check_results(scenario, files: dict[str, bytes]) -> None:
+    """Every link ran to the end and lost nothing but what it was to lose."""
+    for hop, side, _ in links(scenario):
+        where = f"the link {hop} {side}"
+        try:
+            result = json.loads(files[result_name(hop, side)])
+            dropped = json.loads(files[device_name(hop, side)])[0]["stats64"]["tx"]["dropped"]
+        except (KeyError, IndexError, ValueError):
+            raise LabError(f"{where} left no result") from None
+        if result["refused"]:
+            raise LabError(f"{where} could not hand over {result['refused']} packets")
+        if dropped:
+            raise LabError(f"{where} did not take {dropped} packets from its device")
+        missing = result["in_packets"] - sum(
+            result[name] for name in ("out_packets", "queue_drops", "error_losses", "inside"))
+        if missing:
+            raise LabError(f"{where} cannot account for {missing} packets")

@@ -25,10 +25,29 @@ tcp_hybla tcp_bbr tcp_westwood tcp_illinois tcp_bic tcp_vegas tcp_htcp
 # On hand for modprobe, not loaded.
 SPARE_MODULES = ["qemu_fw_cfg", "tcp_diag"]
 PROGRAMS = ["ip", "tc", "ss", "ethtool", "iperf3", "tcpdump", "kmod", "dash", "nsenter"]
-# Large programs that an image has when it is asked for them, by where their package has them.
-EXTRAS = {"bpftrace": "usr/bin/bpftrace"}
 DEPMOD = "/sbin/depmod"             # not on an ordinary user's PATH
 KMOD_NAMES = ["modprobe", "insmod", "rmmod", "lsmod", "modinfo", "depmod"]
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What an image has only when it is asked for it."""
+
+    packages: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()      # by where their packages have them
+    helpers: tuple[str, ...] = ()       # guest/*.c
+    modules: tuple[str, ...] = ()       # kernel modules, loaded before the snapshot
+
+
+EXTRAS = {
+    "bpftrace": Extra(packages=("bpftrace",), programs=("usr/bin/bpftrace",)),
+    # What the papers' experiments need.
+    "papers": Extra(packages=("haproxy", "nftables", "nginx", "wget"),
+                    programs=("usr/sbin/haproxy", "usr/sbin/nft", "usr/sbin/nginx", "usr/bin/wget"),
+                    helpers=("satlink", "probe", "delayed_acks", "background"),
+                    modules=("tun", "sch_codel", "sch_pie", "crc32c_generic", "nf_tables", "nft_tproxy",
+                             "nft_socket")),
+}
 
 
 @dataclass(frozen=True)
@@ -130,7 +149,7 @@ def build_helper(name: str) -> Path:
         program.parent.mkdir(parents=True, exist_ok=True)
         scratch = program.with_suffix(".part")
         _run(f"helper {name}", ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static",
-                                "-o", scratch, source])
+                                "-o", scratch, source, "-lm"])
         scratch.rename(program)
     return program
 
@@ -175,10 +194,17 @@ def _stage_libraries(program: Path, tree: Path, stage: Path) -> None:
 
 
 def _stage_extra(name: str, stage: Path) -> None:
-    """A large program, out of a tree of its own."""
-    tree = packages.extra_programs(name)
-    shutil.copy(tree / EXTRAS[name], stage / "sbin" / name)
-    _stage_libraries(tree / EXTRAS[name], tree, stage)
+    """An extra's programs, out of a tree of its own, and helpers."""
+    extra = EXTRAS[name]
+    if extra.packages:
+        tree = packages.extra_programs(name, extra.packages)
+        for program in extra.programs:
+            # In place of busybox's, where it has one.
+            (stage / "bin" / Path(program).name).unlink(missing_ok=True)
+            shutil.copy((tree / program).resolve(), stage / "sbin" / Path(program).name)
+            _stage_libraries((tree / program).resolve(), tree, stage)
+    for helper in extra.helpers:
+        shutil.copy(build_helper(helper), stage / "bin" / helper)
 
 
 def _stage(release: str, stage: Path, instead: tuple, extras: tuple) -> None:
@@ -209,17 +235,18 @@ def _stage(release: str, stage: Path, instead: tuple, extras: tuple) -> None:
     (stage / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
     (stage / "etc/group").write_text("root:x:0:\n")
     (stage / "etc/hosts").write_text("127.0.0.1 localhost\n")
-    _stage_modules(release, stage, instead)
+    more = [module for name in extras for module in EXTRAS[name].modules]
+    _stage_modules(release, stage, instead, more)
     shutil.copy(GUEST / "init", stage / "init")
 
 
-def _stage_modules(release: str, stage: Path, instead: tuple) -> None:
-    """The kernel's modules an experiment can use, and all of ours."""
+def _stage_modules(release: str, stage: Path, instead: tuple, more: list[str]) -> None:
+    """The kernel's modules an experiment can use, those of its extras, and all of ours."""
     tree = packages.kernel(release)
     table = _depends(release, tree)
     target = stage / "lib/modules" / release
     present = []
-    for name in KERNEL_MODULES + SPARE_MODULES:
+    for name in KERNEL_MODULES + more + SPARE_MODULES:
         if name not in table:           # built in, or not of this kernel
             continue
         present.append(name)
@@ -236,7 +263,7 @@ def _stage_modules(release: str, stage: Path, instead: tuple) -> None:
         shutil.copy(tree / "lib/modules" / release / name, target / name)
     _run("depmod", [DEPMOD, "-b", stage, release])
     (stage / "etc/modules").write_text(
-        "".join(f"{name}\n" for name in KERNEL_MODULES if name in present))
+        "".join(f"{name}\n" for name in KERNEL_MODULES + more if name in present))
 
 
 def write_cpio(stage: Path, target: Path) -> None:

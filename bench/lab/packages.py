@@ -140,6 +140,6 @@ def guest_programs() -> Path:
     return unpack(GUEST_PACKAGES, BUILD / "guest-programs", True)
 
 
-def extra_programs(package: str) -> Path:
-    """The tree of a package and its libraries that only some tests need."""
-    return unpack([package], BUILD / f"guest-programs-{package}", True)
+def extra_programs(name: str, names: tuple[str, ...]) -> Path:
+    """The tree of an extra's packages and their libraries."""
+    return unpack(list(names), BUILD / f"guest-programs-{name}", True)

@@ -86,7 +86,7 @@ def run_one(arguments, console: Console) -> None:
     if arguments.engine == "host":
         run = host.run(chosen)
     else:
-        run = Lab(arguments.kernel).run(chosen, use_cache=not arguments.fresh)
+        run = Lab(arguments.kernel, chosen.extras).run(chosen, use_cache=not arguments.fresh)
     console.print(f"{chosen.title}: kernel {run.meta['kernel']}, seed {chosen.seed}"
                   + (", from the cache" if run.from_cache else ""))
     for number, flow in enumerate(chosen.flows):

@@ -17,7 +17,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import image, job, run as runs
+from . import image, job, run as runs, satellite
 from .errors import LabError
 from .paths import BUILD
 from .scenario import Scenario
@@ -33,6 +33,8 @@ def why_not(scenario: Scenario) -> str | None:
     """One line on what keeps this machine from playing a scenario, or None."""
     if os.geteuid() != 0:
         return "needs root, for network namespaces"
+    if satellite.links(scenario):
+        return "a satellite's direction (mac, errors, delay_series) is for the lab"
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
         return f"not installed: {', '.join(missing)}"

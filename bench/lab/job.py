@@ -3,16 +3,21 @@
 
         sender ---- hop ---- hop ---- receiver         every box a network namespace
           right   left right left right  left          every line a veth pair
+                     | wired
+                     | uplink
+                   wired                               a host beside the line
 
-A hop's forward stage is the qdisc on its `right`, the reverse stage the one on its `left`.
+A hop's forward stage is the qdisc on its `right`, the reverse stage the one on its `left`; toward
+a host beside the line it has a device of that host's name.
 The sender has no qdisc of its own and a routed hop behind it, so that TCP's small queues do
 not see the emulated ones.  Neighbours are permanent: ARP would cross the satellite too.
 """
 
 import math
 
+from . import pep, satellite, traffic
 from .scenario import (
-    ETHERNET_BYTES, FIRST_PORT, SERVER_PORT, Flow, Hop, Host, LinkChange, Scenario, Stage)
+    ETHERNET_BYTES, FIRST_PORT, SERVER_PORT, Flow, Hop, Host, Leaf, LinkChange, Scenario, Stage)
 
 WARMUP_S = 0.2          # captures and receivers are up before the first SYN
 HEARTBEAT_S = 5         # virtual seconds between signs of life on the console
@@ -33,41 +38,93 @@ def receiver_address(scenario: Scenario) -> str:
     return _address(scenario, len(scenario.hops), 2)
 
 
+def _leaf_link(scenario: Scenario, number: int) -> int:
+    """The link of a host beside the line; its hop has the left end."""
+    return len(scenario.hops) + 1 + number
+
+
+def host_address(scenario: Scenario, name: str) -> str:
+    """Where a flow's end is found."""
+    if name == "sender":
+        return _address(scenario, 0, 1)
+    if name == "receiver":
+        return receiver_address(scenario)
+    number = [leaf.name for leaf in scenario.leaves].index(name)
+    return _address(scenario, _leaf_link(scenario, number), 2)
+
+
 def _mac(link: int, end: int) -> str:
     return f"02:00:00:00:{link:02x}:{end:02x}"
 
 
 def _route_options(host: Host) -> str:
-    options = [f"{name} {getattr(host, name)}" for name in ("initcwnd", "quickack", "ssthresh")
+    options = [f"{name} {getattr(host, name)}"
+               for name in ("initcwnd", "initrwnd", "quickack", "ssthresh", "window")
                if getattr(host, name)]
+    if host.rto_min_ms:
+        options.append(f"rto_min {host.rto_min_ms}ms")
     return " ".join(options)
+
+
+def _device_batch(scenario: Scenario, link: int, end: int, dev: str) -> list[str]:
+    """ip-batch lines for one end of a link: device, address, neighbour."""
+    prefix = 30 if scenario.family == 4 else 64
+    nodad = " nodad" if scenario.family == 6 else ""
+    peer = 3 - end
+    return [f"link set {dev} address {_mac(link, end)} mtu {scenario.mtu} up",
+            f"address add {_address(scenario, link, end)}/{prefix} dev {dev}{nodad}",
+            f"neighbour replace {_address(scenario, link, peer)} lladdr {_mac(link, peer)} "
+            f"dev {dev} nud permanent"]
 
 
 def _node_batch(scenario: Scenario, index: int) -> list[str]:
     """ip-batch lines for one namespace: links, addresses, neighbours, routes."""
     last = len(scenario.hops) + 1
-    prefix = 30 if scenario.family == 4 else 64
     lines = ["link set lo up"]
     for link, end, dev in ((index - 1, 2, "left"), (index, 1, "right")):
-        if not 0 <= link < last:
-            continue
-        peer = 3 - end
-        nodad = " nodad" if scenario.family == 6 else ""
-        lines += [
-            f"link set {dev} address {_mac(link, end)} mtu {scenario.mtu} up",
-            f"address add {_address(scenario, link, end)}/{prefix} dev {dev}{nodad}",
-            f"neighbour replace {_address(scenario, link, peer)} lladdr {_mac(link, peer)} "
-            f"dev {dev} nud permanent",
-        ]
+        if 0 <= link < last:
+            lines += _device_batch(scenario, link, end, dev)
     if index < last - 1:        # further right than the next link: the receiver
-        host = scenario.sender if index == 0 else Host()
         lines.append(f"route add {receiver_address(scenario)} via {_address(scenario, index, 2)} "
-                     f"dev right {_route_options(host)}")
+                     f"dev right {_toward_receiver(scenario, index)}")
+    elif index == last - 1 and (options := _toward_receiver(scenario, index)):
+        lines.append(f"route add {receiver_address(scenario)} dev right {options}")
     if index > 1:               # further left than the previous link: the sender
         host = scenario.receiver if index == last else Host()
         lines.append(f"route add {_address(scenario, 0, 1)} via "
                      f"{_address(scenario, index - 1, 1)} dev left {_route_options(host)}")
+    for number, leaf in enumerate(scenario.leaves):
+        lines += _leaf_routes(scenario, index, number, leaf)
     return lines
+
+
+def _toward_receiver(scenario: Scenario, index: int) -> str:
+    """What a node's route to the receiver says beside the way."""
+    if index == 0:
+        return _route_options(scenario.sender)
+    congctl = scenario.hops[index - 1].pep
+    return f"congctl {congctl}" if congctl else ""
+
+
+def _leaf_routes(scenario: Scenario, index: int, number: int, leaf: Leaf) -> list[str]:
+    """A node's way to a host beside the line."""
+    at = nodes(scenario).index(leaf.at)
+    link = _leaf_link(scenario, number)
+    if index == at:
+        return _device_batch(scenario, link, 1, leaf.name)
+    ends = {0: scenario.sender, len(scenario.hops) + 1: scenario.receiver}
+    via, dev = (_address(scenario, index, 2), "right") if index < at else \
+        (_address(scenario, index - 1, 1), "left")
+    options = _route_options(ends.get(index, Host()))
+    return [f"route add {_address(scenario, link, 2)} via {via} dev {dev} {options}"]
+
+
+def _leaf_batch(scenario: Scenario, number: int, leaf: Leaf) -> list[str]:
+    """ip-batch lines for a host beside the line."""
+    link = _leaf_link(scenario, number)
+    return ["link set lo up", *_device_batch(scenario, link, 2, "uplink"),
+            f"route add default via {_address(scenario, link, 1)} dev uplink "
+            f"{_route_options(leaf.settings)}"]
 
 
 def burst_bytes(rate_mbit: float) -> int:
@@ -83,13 +140,11 @@ def _qdisc(scenario: Scenario, stage: Stage, dev: str) -> tuple[list[str], list[
     """tc-batch lines for a stage, and what tc's JSON must then say: for each qdisc of the
     device, in order, the fragments its description has to have."""
     if stage.rate_mbit:
-        packets = scenario.queue_packets(stage)
-        rate_bps = round(stage.rate_mbit * 1e6)
-        return ([f"qdisc add dev {dev} root handle 1: tbf rate {rate_bps}bit "
-                 f"burst {burst_bytes(stage.rate_mbit)} limit {packets * scenario.frame_bytes}",
-                 f"qdisc add dev {dev} parent 1: handle 2: pfifo limit {packets}"],
-                [['"kind":"tbf"', '"root":true', f'"rate":{rate_bps // 8},'],
-                 ['"kind":"pfifo"', '"parent":"1:"', f'"limit":{packets}}}']])
+        queue, shown = _queue(scenario, stage)
+        return ([f"qdisc add {_tbf(scenario, stage, dev)}",
+                 f"qdisc add dev {dev} parent 1: handle 2: {queue}"],
+                [['"kind":"tbf"', '"root":true', f'"rate":{round(stage.rate_mbit * 1e6) // 8},'],
+                 [f'"kind":"{queue.split()[0]}"', '"parent":"1:"', *shown]])
     if stage.is_line:
         limit = scenario.flight_packets()
         delay_us = round(stage.delay_ms * 1000)
@@ -105,6 +160,40 @@ def _qdisc(scenario: Scenario, stage: Stage, dev: str) -> tuple[list[str], list[
             shown.append('"ecn":true')
         return [f"qdisc add {_netem(scenario, stage, dev)}"], [shown]
     return [], [['"kind":"noqueue"']]
+
+
+def _tbf(scenario: Scenario, stage: Stage, dev: str) -> str:
+    """A bottleneck in tc's words, after `qdisc add` or `qdisc change`."""
+    limit = stage.queue_bytes or scenario.queue_packets(stage) * scenario.frame_bytes
+    return (f"dev {dev} root handle 1: tbf rate {round(stage.rate_mbit * 1e6)}bit "
+            f"burst {burst_bytes(stage.rate_mbit)} limit {limit}")
+
+
+def _queue(scenario: Scenario, stage: Stage) -> tuple[str, list[str]]:
+    """A bottleneck's queue in tc's words, and what tc must then say of it.
+
+    tc rounds a RED average's weight to what its `burst` gives; it is chosen so that it gives ours.
+    """
+    packets = scenario.queue_packets(stage)
+    size, ecn = scenario.frame_bytes, " ecn" if stage.ecn else ""
+    if stage.aqm == "red":
+        red = stage.red
+        limit = stage.queue_bytes or packets * size
+        return (f"red limit {limit} min {red.min_packets * size} max {red.max_packets * size} "
+                f"avpkt {size} burst {red.burst_packets()} probability {red.probability:g} "
+                f"bandwidth {round(stage.rate_mbit * 1e6)}bit{ecn}",
+                [f'"limit":{limit},', f'"min":{red.min_packets * size},',
+                 f'"max":{red.max_packets * size}', f'"ewma":{red.log_weight},'])
+    if stage.aqm:
+        return f"{stage.aqm} limit {packets}{ecn or _no_ecn(stage.aqm)}", [f'"limit":{packets}']
+    if stage.queue_kind == "bfifo":
+        return f"bfifo limit {stage.queue_bytes}", [f'"limit":{stage.queue_bytes}}}']
+    return f"pfifo limit {packets}", [f'"limit":{packets}}}']
+
+
+def _no_ecn(aqm: str) -> str:
+    """fq_codel marks unless it is told not to."""
+    return " noecn" if aqm == "fq_codel" else ""
 
 
 def _netem(scenario: Scenario, stage: Stage, dev: str) -> str:
@@ -131,10 +220,16 @@ def _tc_seconds(us: int) -> list[str]:
 def _sysctls(scenario: Scenario, node: str) -> dict[str, str]:
     # No neighbour discovery or router solicitation beside an IPv4 experiment.
     quiet = {"net.ipv6.conf.all.disable_ipv6": "1"} if scenario.family == 4 else {}
-    if node not in ("sender", "receiver"):
-        return {"net.ipv4.ip_forward": "1", "net.ipv6.conf.all.forwarding": "1", **quiet}
     size = scenario.socket_bytes()
-    host = scenario.sender if node == "sender" else scenario.receiver
+    hosts = {"sender": scenario.sender, "receiver": scenario.receiver,
+             **{leaf.name: leaf.settings for leaf in scenario.leaves}}
+    if node not in hosts:
+        hop = next(hop for hop in scenario.hops if hop.name == node)
+        ends = {"net.ipv4.tcp_rmem": f"4096 {size} {size}", "net.ipv4.tcp_wmem": f"4096 {size} {size}",
+                "net.ipv4.tcp_no_metrics_save": "1"} if hop.pep else {}
+        return {"net.ipv4.ip_forward": "1", "net.ipv6.conf.all.forwarding": "1", **quiet, **ends,
+                **{key: str(value) for key, value in hop.sysctl.items()}}
+    host = hosts[node]
     # A route's ssthresh reaches a flow through the cache of metrics, which the end of an
     # earlier flow to the same place fills.
     forget = "0" if host.ssthresh else "1"
@@ -152,34 +247,81 @@ def _sysctls(scenario: Scenario, node: str) -> dict[str, str]:
 
 
 def _send_command(scenario: Scenario, number: int, flow: Flow) -> str:
-    port = FIRST_PORT + number
-    target = receiver_address(scenario)
+    port, out = FIRST_PORT + number, f"$OUT/flow-{number}.json"
+    target = host_address(scenario, flow.to)
+    if flow.tool in ("iperf3", "udp"):
+        amount = f"-n {flow.bytes}" if flow.bytes else f"-t {flow.seconds}"
+        how = f"-C {flow.cc} {amount}" if flow.tool == "iperf3" else \
+            f"-u -b {round(flow.rate_mbit * 1e6)} -l {scenario.mtu - 28} {amount}"
+        return f"as_ns {flow.source} iperf3 -c {target} -p {port} {how} -J --get-server-output > {out}"
+    if flow.tool == "background":
+        return (f"in_ns {flow.source} background {target} {port} {flow.cc} < arrivals-{number} "
+                f"> said-{number} && agreed said-{number} $(wc -l < arrivals-{number}) > {out}")
+    if flow.tool in ("requests", "page"):
+        # A page comes over one connection.
+        connections = flow.count if flow.tool == "requests" else 1
+        return (f"{flow.tool} {flow.source} {flow.to} {host_address(scenario, flow.source)} {port} "
+                f"{flow.cc} < sizes-{number} > said-{number} && "
+                f"agreed said-{number} {connections} > {out}")
     amount = f"bytes {flow.bytes}" if flow.bytes else f"seconds {flow.seconds}"
     amount += f" pause {flow.pause_ms}" if flow.pause_ms else ""
     amount += f" write {flow.write_bytes} {flow.write_ms}" if flow.write_ms else ""
     amount += " fastopen" if flow.fastopen else ""
-    if flow.tool == "iperf3":
-        amount = f"-n {flow.bytes}" if flow.bytes else f"-t {flow.seconds}"
-        return (f"as_ns sender iperf3 -c {target} -p {port} -C {flow.cc} {amount} -J "
-                f"--get-server-output > $OUT/flow-{number}.json")
     cc = ",".join([flow.cc, *(f"{name}:{ms:g}" for ms, name in flow.changes)])
     if flow.passive:
-        return f"as_ns sender flow serve {SERVER_PORT + number} {cc} {amount} > $OUT/flow-{number}.json"
-    return f"as_ns sender flow send {target} {port} {cc} {amount} > $OUT/flow-{number}.json"
+        return f"as_ns {flow.source} flow serve {SERVER_PORT + number} {cc} {amount} > {out}"
+    return f"as_ns {flow.source} flow send {target} {port} {cc} {amount} > {out}"
 
 
 def _receive_command(scenario: Scenario, number: int, flow: Flow) -> str:
     """The other end. To a passive sender it connects from the port it would else listen on, so
-    that a flow has its port at the receiver in either case."""
+    that a flow has its port at the receiver in either case.  Clients that ask are part of what
+    sends."""
     port = FIRST_PORT + number
-    if flow.tool == "iperf3":
-        return f"as_ns receiver iperf3 -s -1 -p {port} >/dev/null"
+    if flow.tool in ("iperf3", "udp"):
+        return f"as_ns {flow.to} iperf3 -s -1 -p {port} >/dev/null"
+    if flow.tool in ("requests", "page"):
+        return ":"
     if flow.passive:
         fastopen = " fastopen" if flow.fastopen else ""
         # The server starts with the flow; this is a moment later.
-        return (f"sleep {flow.start_s + 0.05:g} && as_ns receiver flow fetch "
-                f"{_address(scenario, 0, 1)} {SERVER_PORT + number} {port}{fastopen}")
-    return f"as_ns receiver flow recv {port}"
+        return (f"sleep {flow.start_s + 0.05:g} && as_ns {flow.to} flow fetch "
+                f"{host_address(scenario, flow.source)} {SERVER_PORT + number} {port}{fastopen}")
+    return f"as_ns {flow.to} flow recv {port}"
+
+
+# The page's server, in the foreground; where it listens is on its command line.
+WEB_SERVER = """
+user root;
+worker_processes 1;
+daemon off;
+pid /run/job/nginx.pid;
+error_log stderr;
+events {}
+http { access_log off; sendfile on; keepalive_requests 1000; root /run/job/www;
+client_body_temp_path /tmp; proxy_temp_path /tmp; fastcgi_temp_path /tmp; uwsgi_temp_path /tmp;
+scgi_temp_path /tmp; include listen.conf; }
+""".strip().splitlines()
+
+
+def _traffic_files(scenario: Scenario) -> dict[str, list[str]]:
+    """What is drawn for a flow beforehand: gaps and sizes of a background's transfers, sizes of
+    replies, a page's objects.  A line each."""
+    files = {}
+    for number, flow in enumerate(scenario.flows):
+        seed = f"{scenario.seed}/{number}"
+        if flow.tool == "background":
+            before, lines = 0.0, []
+            for at, size in traffic.arrivals(flow.law, flow.rate_mbit, flow.seconds, seed):
+                lines.append(f"{at - before:.6f} {size}")
+                before = at
+            files[f"arrivals-{number}"] = lines
+        elif flow.tool == "requests":
+            files[f"sizes-{number}"] = [str(size) for size in traffic.sizes(flow.law, flow.count, seed)]
+        elif flow.tool == "page":
+            files[f"sizes-{number}"] = [str(size) for size in flow.objects]
+            files["nginx.conf"] = WEB_SERVER
+    return files
 
 
 def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[str]]:
@@ -188,13 +330,27 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
     Returns (files the script needs, script lines).
     """
     names = nodes(scenario)
-    files = {"links": [f"netns add {prefix}{name}" for name in names] + [
+    leaves = scenario.leaves
+    files = {"links": [
+        f"netns add {prefix}{name}" for name in [*names, *(leaf.name for leaf in leaves)]] + [
         f"link add right netns {prefix}{left} type veth peer name left netns {prefix}{right}"
-        for left, right in zip(names, names[1:])]}
-    lines = ["ip -batch links"]
+        for left, right in zip(names, names[1:])] + [
+        f"link add {leaf.name} netns {prefix}{leaf.at} type veth "
+        f"peer name uplink netns {prefix}{leaf.name}"
+        for leaf in leaves]}
+    lines = [*satellite.need(scenario), "ip -batch links"]
+    boxes = []          # name, devices, ip-batch
     for index, name in enumerate(names):
         devs = [dev for dev, there in (("left", index > 0), ("right", index < len(names) - 1))
-                if there]
+                if there] + [leaf.name for leaf in leaves if leaf.at == name]
+        batch = _node_batch(scenario, index)
+        if 0 < index <= len(scenario.hops):
+            peers = {"left": _address(scenario, index - 1, 1), "right": _address(scenario, index, 2)}
+            batch = satellite.detour(batch, scenario.hops[index - 1], peers, scenario.mtu)
+        boxes.append((name, devs, batch))
+    boxes += [(leaf.name, ["uplink"], _leaf_batch(scenario, number, leaf))
+              for number, leaf in enumerate(leaves)]
+    for name, devs, batch in boxes:
         # One process per namespace: in virtual time a new program is dearer than its work.
         files[f"set-{name}"] = ["set -e", *[
             f"echo {value} > /proc/sys/{key.replace('.', '/')}"
@@ -202,7 +358,7 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
         for dev in () if scenario.offload else devs:
             files[f"set-{name}"] += [f"ethtool -K {dev} tso off gso off gro off",
                                      f"ethtool -k {dev} > $OUT/offloads-{name}-{dev}.txt"]
-        files[f"ip-{name}"] = _node_batch(scenario, index)
+        files[f"ip-{name}"] = batch
         lines += [f"in_ns {name} sh ./set-{name}", f"ip -n {prefix}{name} -batch ip-{name}"]
         lines += [f"offloads {name} {dev}" for dev in devs if not scenario.offload]
     for hop in scenario.hops:
@@ -211,16 +367,26 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
             files[f"tc-{hop.name}"] = batch
             lines.append(f"tc -n {prefix}{hop.name} -batch tc-{hop.name}")
         # One qdisc a line.
-        lines.append(f"tc -j -n {prefix}{hop.name} qdisc show | "
+        # RED's weight is a detail.
+        details = " -d" if "red" in (hop.forward.aqm, hop.reverse.aqm) else ""
+        lines.append(f"tc -j{details} -n {prefix}{hop.name} qdisc show | "
                      "sed 's/,{\"kind\"/,\\n{\"kind\"/g' > qdisc-" + hop.name)
         lines += checks
-    return files, lines
+    for hop in scenario.hops:
+        if hop.pep:
+            made, started = pep.setup(scenario, hop, host_address(scenario, "sender"),
+                                      receiver_address(scenario))
+            files.update(made)
+            lines += started
+    return files, lines + satellite.start(scenario, prefix)
 
 
 def _setup_qdiscs(scenario: Scenario, hop: Hop) -> tuple[list[str], list[str]]:
     """A hop's stages as tc-batch lines, and the comparison of what was asked with what is there."""
     batch, checks = [], []
-    for stage, dev in ((hop.reverse, "left"), (hop.forward, "right")):
+    leaves = [(Stage(delay_ms=leaf.delay_ms), leaf.name) for leaf in scenario.leaves
+              if leaf.at == hop.name]
+    for stage, dev in ((hop.reverse, "left"), (hop.forward, "right"), *leaves):
         tc_lines, qdiscs = _qdisc(scenario, stage, dev)
         batch += tc_lines
         for fragments in qdiscs:
@@ -231,8 +397,17 @@ def _setup_qdiscs(scenario: Scenario, hop: Hop) -> tuple[list[str], list[str]]:
 
 def _change_commands(scenario: Scenario, change: LinkChange, prefix: str) -> list[str]:
     """tc commands that put a change of a hop's stages into effect."""
-    return [f"tc -n {prefix}{change.hop} qdisc change {_netem(scenario, stage, dev)}"
-            for stage, dev in ((change.reverse, "left"), (change.forward, "right")) if stage]
+    commands = []
+    for stage, dev in ((change.reverse, "left"), (change.forward, "right")):
+        tc = f"tc -n {prefix}{change.hop} qdisc change"
+        if stage and stage.rate_mbit:
+            # A change of the rate sets a FIFO's limit to the rate's, in bytes whatever it counts in.
+            queue, _ = _queue(scenario, stage)
+            commands.append(f"{tc} {_tbf(scenario, stage, dev)} && "
+                            f"{tc} dev {dev} parent 1: handle 2: {queue}")
+        elif stage:
+            commands.append(f"{tc} {_netem(scenario, stage, dev)}")
+    return commands
 
 
 PREAMBLE = r"""
@@ -258,6 +433,43 @@ described() {  # file, fragment, fragment: $found is its line with both
     done < "$1"
     refuse "$1 has no $3 with $2"
 }
+# Called before a `&&`, where -e does not hold: each step says what its failure means.
+requests() {  # server's namespace, client's, server's address, port, congestion control; sizes on stdin
+    from=20000
+    while read -r size; do
+        ( as_ns "$1" flow serve $4 "$5" bytes $size ) &
+        sleep 0.01
+        in_ns "$2" flow fetch "$3" $4 $from || return 1
+        wait $! || return 1
+        from=$((from + 1))
+    done
+}
+page() {  # as requests; one browser fetches all, one after the other
+    mkdir -p www || return 1
+    echo "server { listen $4; }" > listen.conf
+    in_ns "$1" sh -c "echo $5 > /proc/sys/net/ipv4/tcp_congestion_control" || return 1
+    modprobe tcp_diag || return 1
+    ( as_ns "$1" nginx -c "$PWD/nginx.conf" ) &
+    server=$!
+    urls=
+    object=0
+    while read -r size; do
+        truncate -s $size www/$object || return 1
+        urls="$urls http://$3:$4/$object"
+        object=$((object + 1))
+    done
+    sleep 0.1
+    ( as_ns "$2" wget -q -O /dev/null $urls ) || return 1
+    # The client's FIN is on its way: until it has come the server has its connection.
+    in_ns "$1" ss -HtinO "sport = :$4" > connection-$4 || return 1
+    sed -n 's/.* \([a-z0-9_]*\)\( wscale:[0-9,]*\)\? rto:.*/{"cc":"\1"}/p' connection-$4
+    kill $server && wait $server
+}
+agreed() {  # file of senders' reports, how many there should be: the flow's result, with their "cc"
+    names=$(sed -n 's/.*"cc":"\([^"]*\)".*/\1/p' "$1")
+    [ "$(echo "$names" | grep -c .)" -eq "$2" ] || return 1
+    echo "{\"cc\":\"$(echo "$names" | sort -u | xargs)\"}"
+}
 offloads() {  # namespace, device
     got=$(cat "$OUT/offloads-$1-$2.txt")
     for offload in tcp-segmentation generic-segmentation generic-receive; do
@@ -271,7 +483,6 @@ def _trace_on(scenario: Scenario) -> list[str]:
     """Events into the kernel's ring buffer, of the senders' sockets alone, dropped never silently."""
     if not scenario.trace:
         return []
-    last = FIRST_PORT + len(scenario.flows) - 1
     lines = ["T=/sys/kernel/tracing", "echo 0 > $T/tracing_on", "echo nop > $T/current_tracer",
              "echo tai > $T/trace_clock", "echo 0 > $T/options/overwrite",
              f"echo {_trace_kb(scenario)} > $T/buffer_size_kb"]
@@ -280,17 +491,29 @@ def _trace_on(scenario: Scenario) -> list[str]:
         lines += [
             f"for e in \"$T\"/events/{group}/{name}/; do",
             "  [ -e $e/enable ] || continue",
-            f"  echo 'dport >= {FIRST_PORT} && dport <= {last}' > $e/filter 2>/dev/null || :",
+            f"  echo '{_traced(scenario)}' > $e/filter 2>/dev/null || :",
             "  echo 1 > $e/enable",
             "  { echo \"system: $(basename \"${e%/*/}\")\"; cat $e/format; } >> $OUT/trace.formats",
             "done"]
     return lines + ["cat $T/events/header_page > $OUT/trace.header", "echo 1 > $T/tracing_on"]
 
 
+def _traced(scenario: Scenario) -> str:
+    """The filter that picks the senders' sockets: a flow has its port at the receiver, a server's
+    at the sender."""
+    numbers = scenario.traced or range(len(scenario.flows))
+    serving = [number for number in numbers if scenario.flows[number].tool in ("requests", "page")]
+    if not scenario.traced and not serving:
+        return f"dport >= {FIRST_PORT} && dport <= {FIRST_PORT + len(scenario.flows) - 1}"
+    return " || ".join(f"{'sport' if number in serving else 'dport'} == {FIRST_PORT + number}"
+                       for number in numbers)
+
+
 def _trace_kb(scenario: Scenario) -> int:
     """Room for every event: some 400 bytes an ACK, one ACK a segment; with the logger 1000."""
     rate = scenario.net_rate_bps / 8 if scenario.bottleneck else 1e8
-    size = sum(flow.bytes or flow.seconds * rate for flow in scenario.flows)
+    flows = [scenario.flows[number] for number in scenario.traced] or scenario.flows
+    size = sum(flow.bytes or sum(flow.objects) or flow.seconds * rate for flow in flows)
     each = 1000 if "satcc_log" in scenario.modules else 400
     return min(128 << 10, 2048 + int(2 * size / scenario.mss * each / 1024))
 
@@ -310,13 +533,36 @@ def _captures(scenario: Scenario) -> list[str]:
     if not scenario.capture:
         return []
     dump = "tcpdump -n -s 120 -B 32768 -Z root --time-stamp-precision=nano"
-    lines = [f"as_ns sender {dump} -i right -w $OUT/sender.pcap tcp 2>$OUT/sender.tcpdump &",
-             "captures=$!"]
-    if scenario.bottleneck:
+    places = []         # name, namespace, device, what of it
+    if "sender" in scenario.captures:
+        places.append(("sender", "sender", "right", "tcp"))
+    if "bottleneck" in scenario.captures and scenario.bottleneck:
         hop = scenario.hops[scenario.bottleneck[0]].name
-        lines += [f"as_ns {hop} {dump} -i right -w $OUT/bottleneck.pcap "
-                  f"dst host {receiver_address(scenario)} and tcp 2>$OUT/bottleneck.tcpdump &",
+        places.append(("bottleneck", hop, "right", f"dst host {receiver_address(scenario)} and tcp"))
+    if "receiver" in scenario.captures:
+        places.append(("receiver", "receiver", "left", "tcp"))
+    lines = ["captures="]
+    for name, node, dev, what in places:
+        lines += [f"as_ns {node} {dump} -i {dev} -w $OUT/{name}.pcap {what} 2>$OUT/{name}.tcpdump &",
                   'captures="$captures $!"']
+    return lines
+
+
+def sample_name(at_s: float, node: str) -> str:
+    """Of the file with a node's counters at one of samples_s: of an end what `ss -ti` says of its
+    connections, of a hop what `tc -s` says of its queues."""
+    return f"sample-{at_s:g}-{node}"
+
+
+def _samples(scenario: Scenario) -> list[str]:
+    """Shell lines that write counters down while flows run, all in one go."""
+    sources = sorted({flow.source for flow in scenario.flows})
+    lines = ["modprobe tcp_diag"] if scenario.samples_s else []
+    for at in scenario.samples_s:
+        taken = [f"in_ns {node} ss -HtinO > $OUT/{sample_name(at, node)}" for node in sources]
+        taken += [f"in_ns {hop.name} tc -s -j qdisc show > $OUT/{sample_name(at, hop.name)}"
+                  for hop in scenario.hops]
+        lines.append(f"( sleep {at:g}; {'; '.join(taken)} ) &")
     return lines
 
 
@@ -328,6 +574,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
     seeded: make the kernel's random numbers a function of the seed; for a guest only.
     """
     made, setup = _setup(scenario, prefix)
+    made.update(_traffic_files(scenario))
     preamble = [line.replace("PREFIX", prefix) for line in PREAMBLE]
     lines = ["#!/bin/sh", "set -eu", "export OUT=${OUT:-/run/out}", *preamble]
     lines += [f"seed {scenario.seed}"] if seeded else []
@@ -349,7 +596,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
               f"echo 'satcc: failed: not done after {scenario.max_seconds} s of its own time' ) &",
               f"( at=0; while sleep {HEARTBEAT_S}; do at=$((at + {HEARTBEAT_S})); "
               f"echo \"satcc: at $at\"; done ) &",
-              *scenario.before, "flows=", "echo 'satcc: flows'"]
+              *scenario.before, *satellite.begin(scenario), "flows=", "echo 'satcc: flows'"]
     for number, flow in enumerate(scenario.flows):
         start = f"sleep {flow.start_s:g} && " if flow.start_s else ""
         lines += [f"( {start}{_send_command(scenario, number, flow)} ) &", 'flows="$flows $!"']
@@ -358,10 +605,13 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
     lines += [f"( sleep {change.at_s:g} && {line} ) &" for change in scenario.changes
               for line in _change_commands(scenario, change, prefix)]
     lines += [f"( {command} ) &" for command in scenario.commands]
+    lines += _samples(scenario)
     lines += ["for flow in $flows; do wait $flow || "
-              "{ echo 'satcc: failed: a flow ended with an error'; exit 4; }; done",
-              "echo 'satcc: collecting'"]
-    lines += [*scenario.after, *_trace_off(scenario)]
+              "{ echo 'satcc: failed: a flow ended with an error'; exit 4; }; done"]
+    if any(hop.pep for hop in scenario.hops) and any(flow.bytes for flow in scenario.flows):
+        lines.append(pep.DRAINED)
+    lines.append("echo 'satcc: collecting'")
+    lines += [*scenario.after, *satellite.end(scenario, prefix), *_trace_off(scenario)]
     if scenario.capture:
         # The capture's last block is handed over after its time-out.
         lines += ["sleep 1.1", "kill $captures", "for capture in $captures; do wait $capture; done"]

@@ -191,10 +191,10 @@ class Machine(contextlib.AbstractContextManager):
         return self.console.read_text(errors="replace")
 
     def failure(self) -> str:
-        """What the console says went wrong, or ''."""
+        """What the console says went wrong, or ''.  A line that has not ended is still being written."""
         text = self.console_text()
         for pattern in (r"satcc: failed: .*", r"Kernel panic - .*", r"(?:BUG|Oops|WARNING): .*"):
-            if match := re.search(pattern, text):
+            if match := re.search(pattern + r"\n", text):
                 return match[0].strip()
         return ""
 

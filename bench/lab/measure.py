@@ -6,10 +6,10 @@ Times are seconds since the flow's first SYN unless said otherwise; sizes are pa
 
 import numpy as np
 
-from . import pcap
+from . import pcap, satellite
 from .errors import LabError
 from .run import Run
-from .scenario import FIRST_PORT
+from .scenario import ETHERNET_BYTES, FIRST_PORT
 
 INFINITE_SSTHRESH = 0x7FFFFFFF
 
@@ -79,36 +79,49 @@ def time_to_share(run: Run, share: float = 0.9) -> float | None:
     while a hole is open.  None when it never got there.
     """
     scenario = run.scenario
-    rate = scenario.bottleneck[1].rate_mbit * 1e6 / 8
+    stage = scenario.bottleneck[1]
+    rate = stage.speed_mbit * 1e6 / 8
     window = scenario.base_rtt_s
     start = FlowView(run).start_ns
     t = (run.bottleneck.t - start) / 1e9
-    total = np.cumsum(run.bottleneck.wire)
+    # Time slots carry IP, a qdisc counts the Ethernet header too.
+    total = np.cumsum(run.bottleneck.wire - (ETHERNET_BYTES if stage.mac else 0))
     before = np.searchsorted(t, t - window, side="right")      # frames older than the window
     inside = total - np.where(before > 0, total[np.maximum(before - 1, 0)], 0)
     reached = np.flatnonzero((inside >= share * rate * window) & (t >= window))
     return float(t[reached[0]]) if len(reached) else None
 
 
+def _satlink(run: Run, hop: str, side: str = "forward") -> dict:
+    """The counters of a satellite's direction."""
+    return run.json(satellite.result_name(hop, side))
+
+
 def queue_drops(run: Run) -> int:
     """Packets the bottleneck's queue refused."""
-    number, _ = run.scenario.bottleneck
-    return run.qdisc(run.scenario.hops[number].name, "pfifo")["drops"]
+    number, stage = run.scenario.bottleneck
+    name = run.scenario.hops[number].name
+    if stage.mac:
+        return _satlink(run, name)["queue_drops"]
+    return run.qdisc(name, stage.queue_kind)["drops"]
 
 
 def link_losses(run: Run) -> int:
-    """Packets lost on the delay stages, that is, by the emulated radio."""
-    return sum(entry["drops"] for hop in run.scenario.hops
-               for entry in run.json(f"qdisc-{hop.name}.json") if entry["kind"] == "netem")
+    """Packets lost on the delay stages and satellites, that is, by the emulated radio."""
+    lines = sum(entry["drops"] for hop in run.scenario.hops
+                for entry in run.json(f"qdisc-{hop.name}.json") if entry["kind"] == "netem")
+    return lines + sum(_satlink(run, hop, side)["error_losses"]
+                       for hop, side, _ in satellite.links(run.scenario))
 
 
 def utilisation(run: Run) -> float:
     """The bottleneck's bytes, by its own counter, as a part of what it could have sent from the
     first SYN to the last frame that left it."""
     number, stage = run.scenario.bottleneck
-    sent = run.qdisc(run.scenario.hops[number].name, "pfifo")["bytes"]
+    name = run.scenario.hops[number].name
+    sent = _satlink(run, name)["out_bytes"] if stage.mac else run.qdisc(name, stage.queue_kind)["bytes"]
     seconds = (int(run.bottleneck.t[-1]) - FlowView(run).start_ns) / 1e9
-    return sent * 8 / (stage.rate_mbit * 1e6 * seconds)
+    return sent * 8 / (stage.speed_mbit * 1e6 * seconds)
 
 
 def cwnd_series(run: Run, number: int = 0):

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from . import image, job, machine, pcap, trace
+from . import image, job, machine, pcap, satellite, trace
 from .errors import LabError
 from .paths import BUILD
 from .scenario import Scenario
 
-TRAFFIC = ("sender.pcap", "bottleneck.pcap", "trace.raw")
+TRAFFIC = ("sender.pcap", "bottleneck.pcap", "receiver.pcap", "trace.raw")
 FORMAT = 2              # of the stored files; a change makes old runs unknown
 
 
@@ -50,8 +50,15 @@ class Run:
         return pcap.read(self.read("bottleneck.pcap"))
 
     @cached_property
+    def receiver(self) -> pcap.Packets:
+        return pcap.read(self.read("receiver.pcap"))
+
+    @cached_property
     def events(self) -> dict:
-        """Trace events by "system:name": (times in ns, numpy records)."""
+        """Trace events by "system:name": (times in ns, numpy records).  None where no trace was
+        asked for, or only events of modules that the run did not load."""
+        if not (self.folder / "trace.formats").exists():
+            return {}
         return trace.events(self.read("trace.raw"), self.read("trace.formats").decode())
 
     def qdisc(self, hop: str, kind: str, dev: str = "right") -> dict:
@@ -79,25 +86,32 @@ def check(scenario: Scenario, files: dict[str, bytes]) -> None:
             if int(stats[name]):
                 raise LabError(f"the trace has lost events ({name}: {stats[name]})")
     if scenario.capture:
-        for name in ("sender", "bottleneck"):
+        for name in scenario.captures:
             said = files.get(f"{name}.tcpdump", b"0 packets dropped by kernel").decode()
             if "\n0 packets dropped by kernel" not in "\n" + said:
                 raise LabError(f"the capture {name} has lost packets")
+    satellite.check_results(scenario, files)
     for number, flow in enumerate(scenario.flows):
         try:
             result = json.loads(files[f"flow-{number}.json"])
         except (KeyError, ValueError):
             raise LabError(f"flow {number} left no result") from None
+        if flow.tool == "udp":
+            if "error" in result:
+                raise LabError(f"flow {number}: {result['error']}")
+            continue
         used = result.get("cc") or result.get("end", {}).get("sender_tcp_congestion")
         if used != flow.names[-1]:
             raise LabError(f"flow {number} ended with {used}, not with {flow.names[-1]}")
 
 
 class Lab:
-    """A kernel, booted and saved, that plays scenarios.  extras: image.build()'s."""
+    """A kernel, booted and saved, that plays scenarios.  extras: image.build()'s.  made: an image
+    that is built already, in place of both."""
 
-    def __init__(self, kernel: str = "6.1", extras: tuple[str, ...] = ()):
-        self.image = image.build(kernel, extras=extras)
+    def __init__(self, kernel: str = "6.1", extras: tuple[str, ...] = (),
+                 made: image.Image | None = None):
+        self.image = made or image.build(kernel, extras=extras)
         self.snapshot = machine.snapshot(self.image)
 
     def identity(self, scenario: Scenario, extra: dict[str, bytes]) -> str:

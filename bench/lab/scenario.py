@@ -3,9 +3,9 @@
 
 A scenario is a TOML file.  Sender and receiver are joined by a row of routers, the hops; each
 hop does one thing to what leaves it toward the receiver (`forward`) and one to what leaves it
-toward the sender (`reverse`): it is either a bottleneck (rate and queue) or a stretch of
-link (loss, then pure delay).  Rate and delay never share a hop, or the queue's limit would
-count the packets in flight.
+toward the sender (`reverse`): it is either a bottleneck (rate and queue), or a stretch of
+link (loss, then pure delay), or a satellite's direction, which has both.  A qdisc's rate and delay
+never share a hop, or the queue's limit would count the packets in flight.
 
     title = "GEO, 2 Mbit/s"
     seed = 1
@@ -19,6 +19,11 @@ count the packets in flight.
     name = "satellite"
     forward = { delay_ms = 300, loss_pct = 1 }
 
+    [[hop]]
+    name = "terminal"                               # a satellite's, see satellite.py for the keys
+    forward = { mac = { kind = "bod" }, errors = { ber = 1e-7 }, delay_ms = 260 }
+    reverse = { delay_series = [[0, 20], [15, 35]] }    # from so many s on, never reordering
+
     [[flow]]
     cc = "hybla_full"
     bytes = 1_000_000                               # or seconds = 60
@@ -27,6 +32,14 @@ count the packets in flight.
     at_s = 20
     hop = "satellite"
     forward = { delay_ms = 320, loss_pct = 5 }
+
+    [[host]]                                        # one more end, attached to a hop
+    name = "wired"
+    at = "gateway"
+    delay_ms = 25                                   # which its round trips are longer by
+
+The line is  sender - hops - receiver;  a flow goes from `source` to `to`, which are these two
+unless it names others.
 """
 
 import dataclasses
@@ -37,6 +50,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import satellite, traffic
 from .errors import LabError
 
 ETHERNET_BYTES = 14         # what a qdisc counts on top of an IP packet
@@ -44,6 +58,52 @@ TCP_IPV4_BYTES = 52         # IPv4 20, TCP 20, timestamps 12
 TCP_IPV6_BYTES = 72
 FIRST_PORT = 5001           # of the first flow, at the receiver
 SERVER_PORT = 4001          # of a passive sender
+MOST_LINKS = 64             # of 4 addresses each, in 192.0.2.0/24
+
+
+def _check_name(cc: str, where: str) -> None:
+    if not cc.replace("_", "").isalnum() or len(cc) > 15:
+        raise LabError(f"{where}: {cc!r} cannot be a congestion control's name")
+
+
+@dataclass(frozen=True)
+class Red:
+    """Random early detection (Floyd & Jacobson 1993), whose average counts in full segments.
+
+    The defaults are the paper's and ns-2's: weight 0.002, and a tenth of the packets at the upper
+    threshold, above which every packet goes.
+    """
+
+    min_packets: int = 5
+    max_packets: int = 15
+    probability: float = 0.1
+    weight: float = 1 / 512         # a power of two
+
+    @property
+    def log_weight(self) -> int:
+        return round(-math.log2(self.weight))
+
+    def burst_packets(self) -> int:
+        """The `burst` that makes tc choose the weight: it takes the largest with which an average
+        that starts at nothing stays below the lower threshold for so many packets more."""
+        for burst in range(self.min_packets + 1, 100_000):
+            above = burst + 1 - self.min_packets
+            fits = (log for log in range(1, 32) if above <= (1 - (1 - 2.0 ** -log) ** burst) * 2 ** log)
+            if next(fits, 0) == self.log_weight:
+                return burst
+        raise LabError(f"red: no burst gives a weight of {self.weight:g}")
+
+    def check(self, where: str) -> None:
+        if not 0 < self.min_packets < self.max_packets:
+            raise LabError(f"{where}: 0 < min_packets < max_packets")
+        if not 0 < self.probability <= 1:
+            raise LabError(f"{where}: probability is above 0 and at most 1")
+        if not 0 < self.weight <= 0.5 or 2.0 ** -self.log_weight != self.weight:
+            raise LabError(f"{where}: weight is a power of two, at most 1/2")
+        self.burst_packets()
+
+
+AQMS = ("red", "codel", "fq_codel", "pie")
 
 
 @dataclass(frozen=True)
@@ -52,40 +112,82 @@ class Stage:
 
     rate_mbit: float = 0            # 0: no bottleneck here
     queue_bdp: float = 0            # the queue, as a part of rate x base RTT, or
-    queue_packets: int = 0          # in packets
+    queue_packets: int = 0          # in packets, or
+    queue_bytes: int = 0            # in bytes of frames
+    aqm: str = ""                   # drop-tail, or one of AQMS with the queue as its limit
+    red: Red | None = None
     delay_ms: float = 0
     loss_pct: float = 0
-    ecn: bool = False               # mark what would be lost, where the packet allows it
+    ecn: bool = False               # mark what would be lost or dropped early, where the packet allows
     reorder_pct: float = 0          # so many packets skip the delay and overtake
     duplicate_pct: float = 0
+    # With one of these the guest's satlink plays the stage, its delay_ms too (see satellite.py).
+    mac: satellite.Mac | None = None
+    errors: satellite.Errors | None = None
+    delay_series: tuple = ()        # [[s, ms], ...]: from so many s after the flows' start on
+
+    @property
+    def is_satellite(self) -> bool:
+        return bool(self.mac or self.errors or self.delay_series)
+
+    @property
+    def queue_kind(self) -> str:
+        """The qdisc that the bottleneck's queue is."""
+        return self.aqm or ("bfifo" if self.queue_bytes else "pfifo")
 
     @property
     def is_line(self) -> bool:
-        """A stretch of link, as against a bottleneck or nothing."""
-        return bool(self.delay_ms or self.loss_pct or self.duplicate_pct)
+        """A stretch of link that netem plays, as against a bottleneck or nothing."""
+        return not self.is_satellite and bool(self.delay_ms or self.loss_pct or self.duplicate_pct)
+
+    @property
+    def speed_mbit(self) -> float:
+        """The most it carries; 0: anything."""
+        return self.mac.ip_kbit(self.mac.cap_slots) / 1e3 if self.mac else self.rate_mbit
+
+    @property
+    def base_delay_ms(self) -> float:
+        return min(ms for _, ms in self.delay_series) if self.delay_series else self.delay_ms
 
     def check(self, where: str) -> None:
+        if self.is_satellite:
+            satellite.check(self, where)
         if self.rate_mbit and self.is_line:
             raise LabError(f"{where}: a rate and a delay or loss in one stage; put them on two hops")
-        if self.rate_mbit and bool(self.queue_bdp) == bool(self.queue_packets):
-            raise LabError(f"{where}: a rate needs either queue_bdp or queue_packets")
-        if not self.rate_mbit and (self.queue_bdp or self.queue_packets):
+        queues = [bool(queue) for queue in (self.queue_bdp, self.queue_packets, self.queue_bytes)]
+        if self.rate_mbit and sum(queues) != 1:
+            raise LabError(f"{where}: a rate needs one of queue_bdp, queue_packets and queue_bytes")
+        if not self.rate_mbit and (any(queues) or self.aqm):
             raise LabError(f"{where}: a queue without a rate")
-        for name in ("rate_mbit", "queue_bdp", "queue_packets", "delay_ms", "loss_pct", "reorder_pct",
-                     "duplicate_pct"):
-            if not 0 <= getattr(self, name) <= (100 if name.endswith("_pct") else 1e6):
+        if self.aqm not in ("", *AQMS):
+            raise LabError(f"{where}: aqm {self.aqm!r} is none of {', '.join(AQMS)}")
+        if self.queue_bytes and self.aqm not in ("", "red"):
+            raise LabError(f"{where}: {self.aqm} counts packets, not bytes")
+        if bool(self.red) != (self.aqm == "red"):
+            raise LabError(f'{where}: aqm = "red" goes with red, which says when it drops')
+        if self.red:
+            self.red.check(f"{where}.red")
+        for name in ("rate_mbit", "queue_bdp", "queue_packets", "queue_bytes", "delay_ms", "loss_pct",
+                     "reorder_pct", "duplicate_pct"):
+            most = 100 if name.endswith("_pct") else 1e9 if name == "queue_bytes" else 1e6
+            if not 0 <= getattr(self, name) <= most:
                 raise LabError(f"{where}: {name} is out of range")
         if self.reorder_pct and not self.delay_ms:
             raise LabError(f"{where}: reorder_pct without a delay to skip")
-        if self.ecn and not self.loss_pct:
-            raise LabError(f"{where}: ecn marks what would be lost: loss_pct says how much")
+        if self.ecn and not (self.loss_pct or self.aqm):
+            raise LabError(f"{where}: ecn marks what loss_pct or an aqm would take")
 
 
 @dataclass(frozen=True)
 class Hop:
+    """A router.  With pep it is a proxy that splits the TCP connections to what is further right, out
+    of the end hosts' sight; those it makes itself have pep's congestion control by their route."""
+
     name: str
     forward: Stage = Stage()
     reverse: Stage = Stage()
+    pep: str = ""
+    sysctl: dict = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,9 +200,15 @@ class LinkChange:
     reverse: Stage | None = None
 
 
+# What sends: the lab's lean sender; iperf3; iperf3's UDP at a constant rate; short transfers, each
+# on a connection of its own; replies that a client asks for one after the other; a web page.
+TOOLS = ("flow", "iperf3", "udp", "background", "requests", "page")
+
+
 @dataclass(frozen=True)
 class Flow:
-    """One TCP transfer from the sender.  `bytes` or `seconds`; start_s after the first.
+    """Traffic from `source` to `to`, start_s after the first flow: for TCP transfers, `bytes` or
+    `seconds`.
 
     changes: [[ms, "cc"], ...], changes of congestion control on the live socket.
     """
@@ -109,7 +217,13 @@ class Flow:
     bytes: int = 0
     seconds: int = 0
     start_s: float = 0
-    tool: str = "flow"              # flow: the lab's lean sender; iperf3
+    tool: str = "flow"              # one of TOOLS
+    source: str = "sender"
+    to: str = "receiver"
+    rate_mbit: float = 0            # of udp, payload; of background, the mean
+    law: str = ""                   # of background and requests, a size law, see traffic.py
+    count: int = 0                  # of requests
+    objects: tuple = ()             # of page: bytes of each, fetched in this order
     changes: tuple = ()
     pause_ms: int = 0               # bytes go out in two halves, so long apart
     write_bytes: int = 0            # the application writes so much
@@ -118,10 +232,20 @@ class Flow:
     fastopen: bool = False          # TCP Fast Open, without a cookie
 
     def check(self, where: str) -> None:
-        if bool(self.bytes) == bool(self.seconds):
+        if self.tool not in TOOLS:
+            raise LabError(f"{where}: tool {self.tool!r} is none of {', '.join(TOOLS)}")
+        if self.tool in ("flow", "iperf3") and bool(self.bytes) == bool(self.seconds):
             raise LabError(f"{where}: either bytes or seconds")
-        if self.tool not in ("flow", "iperf3"):
-            raise LabError(f"{where}: tool {self.tool!r} is neither flow nor iperf3")
+        needs = {"udp": ("seconds", "rate_mbit"), "background": ("seconds", "rate_mbit", "law"),
+                 "requests": ("law", "count"), "page": ("objects",)}.get(self.tool, ())
+        for name in ("bytes", "seconds", "rate_mbit", "law", "count", "objects"):
+            given, known = bool(getattr(self, name)), name in needs
+            if given != known and (needs or name not in ("bytes", "seconds")):
+                raise LabError(f"{where}: tool {self.tool} {'needs' if known else 'has no'} {name}")
+        if self.law and self.law not in traffic.LAWS:
+            raise LabError(f"{where}: law {self.law!r} is none of {', '.join(traffic.LAWS)}")
+        if self.objects and not all(isinstance(size, int) and size > 0 for size in self.objects):
+            raise LabError(f"{where}: objects are sizes in bytes")
         if self.pause_ms and (self.seconds or self.tool != "flow"):
             raise LabError(f"{where}: pause_ms is for bytes and the tool flow")
         if (self.write_ms or self.passive or self.fastopen) and self.tool != "flow":
@@ -131,8 +255,7 @@ class Flow:
         if self.changes and self.tool != "flow":
             raise LabError(f"{where}: only the tool flow can change a live socket")
         for cc in self.names:
-            if not cc.replace("_", "").isalnum() or len(cc) > 15:
-                raise LabError(f"{where}: {cc!r} cannot be a congestion control's name")
+            _check_name(cc, where)
 
     @property
     def names(self) -> list[str]:
@@ -145,9 +268,23 @@ class Host:
     """Settings of one end.  The route's are ip-route(8)'s, 0 leaves them alone."""
 
     initcwnd: int = 0
+    initrwnd: int = 0
     quickack: int = 0
     ssthresh: int = 0
+    window: int = 0                 # bytes: the most it advertises
+    rto_min_ms: int = 0
     sysctl: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An end host beside the line, attached to a hop.  Its delay is on the hop's side, on what goes
+    to it: a host with a delay of its own would take the link's packets for unsent."""
+
+    name: str
+    at: str
+    delay_ms: float = 0
+    settings: Host = Host()
 
 
 @dataclass(frozen=True)
@@ -160,13 +297,19 @@ class Scenario:
     mtu: int = 1500
     max_seconds: int = 900              # a run that takes longer, in its own time, has failed
     capture: bool = True                # packets at the sender and behind the bottleneck
+    captures: tuple[str, ...] = ("sender", "bottleneck")    # where capture is; also: receiver
     trace: tuple[str, ...] = ("tcp:tcp_probe", "satcc:*")
+    traced: tuple[int, ...] = ()        # only these flows; none: all
     modules: dict = field(default_factory=dict)     # module -> its parameters, as for modprobe
     sender: Host = Host()
     receiver: Host = Host()
+    leaves: tuple[Leaf, ...] = ()
     commands: tuple[str, ...] = ()      # shell lines run in the background when flows start
     changes: tuple[LinkChange, ...] = ()    # of the links, while flows run
     offload: bool = False               # leave TSO, GSO and GRO on: packets of up to 64 KB
+    # So long after the flows' start, what each sending socket and each queue has counted by then is
+    # written down (job.sample_name()): a rate without a capture, and without the start.
+    samples_s: tuple[float, ...] = ()
     before: tuple[str, ...] = ()        # shell lines run when all is set up, before any flow,
     after: tuple[str, ...] = ()         # and when the last flow has ended
 
@@ -175,7 +318,7 @@ class Scenario:
     @property
     def base_rtt_s(self) -> float:
         """Propagation delay there and back, no queue, no serialisation."""
-        return sum(hop.forward.delay_ms + hop.reverse.delay_ms for hop in self.hops) / 1e3
+        return sum(hop.forward.base_delay_ms + hop.reverse.base_delay_ms for hop in self.hops) / 1e3
 
     @property
     def header_bytes(self) -> int:
@@ -194,15 +337,17 @@ class Scenario:
     @property
     def bottleneck(self) -> tuple[int, Stage] | None:
         """The slowest forward stage: (its hop's number, it)."""
-        rated = [(n, hop.forward) for n, hop in enumerate(self.hops) if hop.forward.rate_mbit]
-        return min(rated, key=lambda pair: pair[1].rate_mbit) if rated else None
+        rated = [(n, hop.forward) for n, hop in enumerate(self.hops) if hop.forward.speed_mbit]
+        return min(rated, key=lambda pair: pair[1].speed_mbit) if rated else None
 
     @property
     def net_rate_bps(self) -> float:
         """Payload bits per second of the bottleneck when it is never idle."""
         if not self.bottleneck:
             raise LabError("this scenario has no bottleneck")
-        return self.bottleneck[1].rate_mbit * 1e6 * self.mss / self.frame_bytes
+        stage = self.bottleneck[1]
+        # Time slots carry IP, a qdisc counts the Ethernet header too.
+        return stage.speed_mbit * 1e6 * self.mss / (self.mtu if stage.mac else self.frame_bytes)
 
     def ideal_s(self, size: int) -> float:
         """The time no sender can beat, first SYN to the ACK of the last byte: the payload at
@@ -213,9 +358,14 @@ class Scenario:
         return math.ceil(rate_mbit * 1e6 * self.base_rtt_s / 8 / self.frame_bytes)
 
     def queue_packets(self, stage: Stage) -> int:
-        """A bottleneck's queue in packets: as given, or from the bandwidth-delay product."""
+        """A bottleneck's queue in packets: as given, in full segments, or from the bandwidth-delay
+        product."""
+        if stage.mac:
+            return stage.mac.queue_packets or math.ceil(stage.mac.queue_bytes / self.mtu)
         if stage.queue_packets:
             return stage.queue_packets
+        if stage.queue_bytes:
+            return max(1, stage.queue_bytes // self.frame_bytes)
         return max(1, math.ceil(stage.queue_bdp * self.bdp_packets(stage.rate_mbit)))
 
     def flight_packets(self) -> int:
@@ -225,8 +375,8 @@ class Scenario:
         netem that its delay line cannot reach.
         """
         fastest = max([s.rate_mbit for hop in self.hops for s in (hop.forward, hop.reverse)] or [0])
-        longest = max(s.delay_ms for hop in (*self.hops, *self.changes)
-                      for s in (hop.forward, hop.reverse) if s)
+        stages = [s for hop in (*self.hops, *self.changes) for s in (hop.forward, hop.reverse) if s]
+        longest = max(part.delay_ms for part in (*stages, *self.leaves))
         if not fastest:
             return 1_000_000
         return max(1000, 2 * math.ceil(fastest * 1e6 * longest / 1e3 / 8 / 66))
@@ -236,8 +386,13 @@ class Scenario:
         if not self.bottleneck:
             return 16 << 20
         stage = self.bottleneck[1]
-        packets = self.bdp_packets(stage.rate_mbit) + self.queue_packets(stage)
+        packets = self.bdp_packets(stage.speed_mbit) + self.queue_packets(stage)
         return max(4 << 20, 4 * packets * 2304)     # 2304: truesize of a full segment
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """What a Lab needs to play it, beside the base image."""
+        return ("papers",) if satellite.links(self) else ()
 
     def check(self) -> "Scenario":
         if not self.hops or not self.flows:
@@ -247,10 +402,13 @@ class Scenario:
         for hop in self.hops:
             if not hop.name.isalnum() or hop.name in ("sender", "receiver"):
                 raise LabError(f"{hop.name!r} cannot be a hop's name")
+            if hop.pep and self.family != 4:
+                raise LabError(f"hop {hop.name}: pep is for IPv4")
+            if hop.pep:
+                _check_name(hop.pep, f"hop {hop.name}.pep")
             hop.forward.check(f"{hop.name}.forward")
             hop.reverse.check(f"{hop.name}.reverse")
-        for number, flow in enumerate(self.flows):
-            flow.check(f"flow {number}")
+        self._check_ends()
         stages = {(hop.name, side): getattr(hop, side)
                   for hop in self.hops for side in ("forward", "reverse")}
         for number, change in enumerate(self.changes):
@@ -259,13 +417,38 @@ class Scenario:
                 where = f"change {number}.{side}"
                 if stage and (change.hop, side) not in stages:
                     raise LabError(f"{where}: no hop {change.hop!r}")
-                if stage and not (stage.is_line and stages[change.hop, side].is_line):
-                    raise LabError(f"{where}: only delay, loss and the like can change")
+                if stage and not (stage.is_line and stages[change.hop, side].is_line
+                                  or stage.rate_mbit and stages[change.hop, side].rate_mbit):
+                    raise LabError(f"{where}: delay and loss can change, or a rate; neither the other")
                 if stage:
                     stage.check(where)
         if self.family not in (4, 6):
             raise LabError("family is 4 or 6")
         return self
+
+    def _check_ends(self) -> None:
+        taken = {"sender", "receiver", *(hop.name for hop in self.hops)}
+        for leaf in self.leaves:
+            # Also the name of the hop's device toward it.
+            if not leaf.name.isalnum() or len(leaf.name) > 15 or leaf.name in taken | {"left", "right"}:
+                raise LabError(f"{leaf.name!r} cannot be a host's name")
+            if leaf.at not in [hop.name for hop in self.hops]:
+                raise LabError(f"host {leaf.name}: no hop {leaf.at!r}")
+            if not 0 <= leaf.delay_ms <= 1e6:
+                raise LabError(f"host {leaf.name}: delay_ms is out of range")
+            taken.add(leaf.name)
+        ends = ["sender", "receiver", *(leaf.name for leaf in self.leaves)]
+        for number, flow in enumerate(self.flows):
+            flow.check(f"flow {number}")
+            if flow.source not in ends or flow.to not in ends or flow.source == flow.to:
+                raise LabError(f"flow {number}: not between two of {', '.join(ends)}")
+        if not set(self.traced) <= set(range(len(self.flows))):
+            raise LabError("traced: numbers of flows")
+        for name in self.captures:
+            if name not in ("sender", "bottleneck", "receiver"):
+                raise LabError(f"captures: {name!r} is none of sender, bottleneck, receiver")
+        if len(self.hops) + 1 + len(self.leaves) > MOST_LINKS:
+            raise LabError(f"more than {MOST_LINKS} links")
 
     def as_dict(self) -> dict:
         return dataclasses.asdict(self)
@@ -293,34 +476,55 @@ def _build(kind, data: dict, where: str):
         raise LabError(f"{where}: {error}") from None
 
 
+def _stage(table: dict, where: str) -> Stage:
+    """A stage from a TOML table, with the tables in it."""
+    table = dict(table)
+    for name, kind in (("mac", satellite.Mac), ("errors", satellite.Errors)):
+        if name in table:
+            table[name] = _build(kind, table[name], f"{where}.{name}")
+    if "red" in table:
+        table["red"] = _build(Red, table["red"], f"{where}.red")
+    if "delay_series" in table:
+        table["delay_series"] = tuple(map(tuple, table["delay_series"]))
+    return _build(Stage, table, where)
+
+
 def from_dict(data: dict, where: str = "scenario") -> Scenario:
-    """A checked scenario from parsed TOML, whose lists are called `hop` and `flow`."""
+    """A checked scenario from parsed TOML, whose lists are called `hop`, `host`, `flow`, `change`."""
     data = dict(data)
     hops = []
     for number, table in enumerate(data.pop("hop", [])):
         table = dict(table)
         for side in ("forward", "reverse"):
             if side in table:
-                table[side] = _build(Stage, table[side], f"{where}: hop {number}.{side}")
+                table[side] = _stage(table[side], f"{where}: hop {number}.{side}")
         hops.append(_build(Hop, table, f"{where}: hop {number}"))
     flows = []
     for number, table in enumerate(data.pop("flow", [])):
         table = {**table, "changes": tuple(map(tuple, table.get("changes", ())))}
+        if "objects" in table:
+            table["objects"] = tuple(table["objects"])
         flows.append(_build(Flow, table, f"{where}: flow {number}"))
     changes = []
     for number, table in enumerate(data.pop("change", [])):
         here = f"{where}: change {number}"
-        table = {key: _build(Stage, value, f"{here}.{key}") if key in ("forward", "reverse") else value
+        table = {key: _stage(value, f"{here}.{key}") if key in ("forward", "reverse") else value
                  for key, value in table.items()}
         changes.append(_build(LinkChange, table, here))
+    leaves = []
+    for number, table in enumerate(data.pop("host", [])):
+        here = f"{where}: host {number}"
+        table = {key: _build(Host, value, f"{here}.settings") if key == "settings" else value
+                 for key, value in table.items()}
+        leaves.append(_build(Leaf, table, here))
     for side in ("sender", "receiver"):
         if side in data:
             data[side] = _build(Host, data[side], f"{where}: {side}")
-    for name in ("trace", "commands", "before", "after"):
+    for name in ("trace", "traced", "captures", "commands", "samples_s", "before", "after"):
         if name in data:
             data[name] = tuple(data[name])
     scenario = _build(Scenario, {**data, "hops": tuple(hops), "flows": tuple(flows),
-                                 "changes": tuple(changes)}, where)
+                                 "changes": tuple(changes), "leaves": tuple(leaves)}, where)
     return scenario.check()
 
 

@@ -257,12 +257,12 @@ def test_parameters_reach_a_loaded_module(lab, geo):
 @pytest.mark.parametrize("table, said", [
     ({"seed": "x"}, "not of type int"), ({"capture": 1}, "not of type bool"),
     ({"nosuch": 1}, "unknown key"), ({"family": 5}, "family is 4 or 6"),
-    ({"line": {"ecn": True}}, "ecn marks what would be lost"),
+    ({"line": {"ecn": True}}, "ecn marks what loss_pct or an aqm would take"),
     ({"line": {"loss_pct": 101}}, "out of range"),
     ({"rtt_ms": 0, "line": {"reorder_pct": 1}}, "without a delay to skip"),
     ({"flow": {"write_ms": 5}}, "goes with write_ms"),
     ({"change": [{"at_s": 1, "hop": "moon", "forward": {"delay_ms": 1}}]}, "no hop 'moon'"),
-    ({"change": [{"at_s": 1, "hop": "gateway", "forward": {"delay_ms": 1}}]}, "only delay, loss")])
+    ({"change": [{"at_s": 1, "hop": "gateway", "forward": {"delay_ms": 1}}]}, "delay and loss can change, or a rate")])
 def test_a_scenario_with_a_mistake_is_refused(geo, table, said):
     with pytest.raises(LabError, match=said):
         geo("cubic", bytes=1000, **table)

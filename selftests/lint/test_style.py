@@ -159,7 +159,7 @@ def test_python():
 
 
 def test_spelling():
-    quiet(["codespell", "--ignore-words-list=acknowledgement,ists", *map(str, tracked(
+    quiet(["codespell", "--ignore-words-list=acknowledgement,ists,iif", *map(str, tracked(
         ".py", ".c", ".h", ".md", ".toml", ".sh", ".j2"))])
 
 

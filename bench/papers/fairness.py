@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What Henderson & Katz (1999) measure: shares of a bottleneck, how well it is used, and how long a
+small reply takes.
+
+Shares and use are from counters that the run wrote down at two of its times (Scenario.samples_s), so
+that they take no capture and leave the start out.  A rate counts packets of the scenario's MTU, as
+ns does (4.2.3: "data packet sizes were fixed at 1000 bytes"), in kbit/s of 1000 bits.  Latencies and
+what the far end gets are from the receiver's capture.
+"""
+
+import json
+import re
+
+import numpy as np
+
+from ..lab import job, measure, pcap
+from ..lab.errors import LabError
+from ..lab.run import Run
+from ..lab.scenario import ETHERNET_BYTES, FIRST_PORT, Flow
+
+
+def _ends(run: Run) -> tuple[float, float]:
+    """The first and the last of a run's sample times, s."""
+    times = run.scenario.samples_s
+    if len(times) < 2:
+        raise LabError("a share needs two times of samples_s")
+    return times[0], times[-1]
+
+
+def acked_bytes(said: str, port: int) -> int:
+    """Payload acknowledged on the connection to a port, from what `ss -tinO` says: a line each."""
+    for line in said.splitlines():
+        if line.split()[4].endswith(f":{port}"):
+            found = re.search(r"\bbytes_acked:(\d+)", line)
+            return int(found[1]) if found else 0        # nothing yet: no such word
+    raise LabError(f"no connection to port {port} in a sample: it is taken before the flow or after")
+
+
+def share_kbit(run: Run, flow: int = 0) -> float:
+    """A flow's packets acknowledged between the samples, each counted as the MTU, kbit/s."""
+    since, until = _ends(run)
+    source, port = run.scenario.flows[flow].source, FIRST_PORT + flow
+    acked = [acked_bytes(run.read(job.sample_name(at, source)).decode(), port) for at in (since, until)]
+    return (acked[1] - acked[0]) / run.scenario.mss * run.scenario.mtu * 8 / (until - since) / 1e3
+
+
+def fairness(run: Run, hop: str = "r1") -> float:
+    """Jain's index of the shares of the connections through a hop, background left out: 1 when they
+    are equal, 1/n when one has all.
+
+    4.2.1.  Of the paper's table 1 the six foreground connections give its figures, with the link's
+    rest, less 20 % of background, for the two short ones.
+    """
+    return index(shares(run, hop))
+
+
+def index(values: list[float]) -> float:
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
+
+
+def share_over_mean(run: Run, flow: int = 0, hop: str = "r1") -> float:
+    """A flow's share over the mean of all of the foreground through a hop."""
+    mine = shares(run, hop)
+    return share_kbit(run, flow) * len(mine) / sum(mine)
+
+
+def shares(run: Run, hop: str) -> list[float]:
+    return [share_kbit(run, number) for number, flow in enumerate(run.scenario.flows)
+            if flow.tool == "flow" and _passes(run, flow, hop)]
+
+
+def _passes(run: Run, flow: Flow, hop: str) -> bool:
+    """A flow's way from the hop of its source to that of its end has this hop's forward stage."""
+    order = [one.name for one in run.scenario.hops]
+    at = {"sender": 0, "receiver": len(order),
+          **{leaf.name: order.index(leaf.at) for leaf in run.scenario.leaves}}
+    return at[flow.source] <= order.index(hop) < at[flow.to]
+
+
+def link_utilisation(run: Run, hop: str = "r1") -> float:
+    """What the bottleneck sent between the samples, each packet once, over what it can (4.2.1).
+
+    By the queue's counters, less the segments that the foreground sent again without need: what was
+    retransmitted beyond what queues dropped.
+    """
+    since, until = _ends(run)
+    stage = next(one.forward for one in run.scenario.hops if one.name == hop)
+    counted = [_queue(run, at, hop, stage.queue_kind) for at in (since, until)]
+    sent, packets = ((counted[1][name] - counted[0][name]) for name in ("bytes", "packets"))
+    again = sum(_retransmits(run, until, number) - _retransmits(run, since, number)
+                for number, flow in enumerate(run.scenario.flows) if flow.tool == "flow")
+    dropped = sum(counters[1]["drops"] - counters[0]["drops"] for counters in (
+        [_queue(run, at, one.name, one.forward.queue_kind) for at in (since, until)]
+        for one in run.scenario.hops if one.forward.rate_mbit))
+    needless = max(0, again - dropped) * run.scenario.mtu
+    # The lab's rate counts Ethernet's header, which the paper's packets do not have.
+    rate = stage.rate_mbit * 1e6 * run.scenario.mtu / run.scenario.frame_bytes
+    return (sent - packets * ETHERNET_BYTES - needless) * 8 / (rate * (until - since))
+
+
+def _queue(run: Run, at_s: float, hop: str, kind: str) -> dict:
+    for entry in _queues(run, at_s, hop):
+        if entry["kind"] == kind and entry["dev"] == "right":
+            return entry
+    raise LabError(f"no {kind} on {hop} in a sample")
+
+
+def _queues(run: Run, at_s: float, hop: str) -> list[dict]:
+    return json.loads(run.read(job.sample_name(at_s, hop)))
+
+
+def _retransmits(run: Run, at_s: float, flow: int) -> int:
+    """Segments a flow had sent again by then."""
+    port = FIRST_PORT + flow
+    for line in run.read(job.sample_name(at_s, run.scenario.flows[flow].source)).decode().splitlines():
+        if line.split()[4].endswith(f":{port}"):
+            found = re.search(r"\bretrans:\d+/(\d+)", line)
+            return int(found[1]) if found else 0
+    return 0
+
+
+# ---- one transfer ----------------------------------------------------------
+
+def transfer_kbit(run: Run, flow: int = 0) -> float:
+    """A transfer's size over its time, kbit/s: the handshake, and what TCP_INFO counts as busy, from
+    the first byte's being there to send until the last is acknowledged."""
+    said = run.json(f"flow-{flow}.json")
+    return run.scenario.flows[flow].bytes * 8 / ((said["busy_time"] + said["min_rtt"]) / 1e6) / 1e3
+
+
+def first_recovery_s(run: Run, flow: int = 0) -> float | None:
+    """From the first retransmission until all that was sent by then is acknowledged, s.  None: there
+    was none."""
+    view = measure.FlowView(run, flow)
+    again = np.flatnonzero(view.is_retransmit)
+    if not len(again):
+        return None
+    sent = (view.segment_seq + view.segment_len)[:again[0]].max()
+    done = np.searchsorted(view.ack_bytes, sent)
+    return float(view.ack_s[done] - view.segment_s[again[0]]) if done < len(view.ack_s) else None
+
+
+# ---- at the receiver -------------------------------------------------------
+
+def forward_kbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
+    """Payload that came to the receiver between two times after the flow's first segment, kbit/s: what
+    an application has there when the last hole is closed.  to_s: the flow's `seconds`; of a transfer
+    until its last byte."""
+    t, payload = _first_arrivals(run, flow)
+    end = to_s if to_s is not None else run.scenario.flows[flow].seconds or float(t[-1])
+    inside = (t >= from_s) & (t <= end)
+    return float(payload[inside].sum()) * 8 / (end - from_s) / 1e3
+
+
+def reverse_kbit(run: Run, flow: int = 0, to_s: float | None = None) -> float:
+    """What the receiver sends back meanwhile, IP packets of a flow, kbit/s."""
+    t, _ = _first_arrivals(run, flow)
+    end = to_s if to_s is not None else run.scenario.flows[flow].seconds or float(t[-1])
+    packets = run.receiver
+    back = packets.where((packets.sport == FIRST_PORT + flow) & (packets.t >= _begin(run, flow))
+                         & (packets.t <= _begin(run, flow) + end * 1e9))
+    return float((back.wire - ETHERNET_BYTES).sum()) * 8 / end / 1e3
+
+
+def reverse_share(run: Run, flow: int = 0) -> float:
+    """The same as a part of the payload that comes."""
+    return reverse_kbit(run, flow) / forward_kbit(run, flow)
+
+
+def _begin(run: Run, flow: int) -> int:
+    """When the first segment of a flow came to the receiver, its SYN, ns."""
+    arrived = run.receiver.where(run.receiver.dport == FIRST_PORT + flow)
+    if not len(arrived.t):
+        raise LabError(f"nothing of flow {flow} came to the receiver")
+    return int(arrived.t[0])
+
+
+def _first_arrivals(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
+    """(s since the first segment, payload bytes) of every segment that was not there before."""
+    packets = run.receiver
+    syn = packets.where((packets.dport == FIRST_PORT + flow) & (packets.flags & pcap.SYN > 0))
+    begin = _begin(run, flow)
+    arrived = packets.where((packets.dport == FIRST_PORT + flow) & (packets.length > 0))
+    base = (int(syn.seq[0]) + 1) & 0xFFFFFFFF
+    _, first = np.unique(pcap.unwrap(arrived.seq, base), return_index=True)
+    first.sort()
+    return (arrived.t[first] - begin) / 1e9, arrived.length[first]
+
+
+# ---- web replies -----------------------------------------------------------
+
+def _latencies(run: Run, flow: int, most_segments: int | None) -> np.ndarray:
+    packets = run.receiver
+    port = FIRST_PORT + flow
+    syns = packets.where((packets.dport == port) & (packets.flags & pcap.SYN > 0))
+    data = packets.where((packets.sport == port) & (packets.length > 0))
+    found = []
+    for client in np.unique(syns.sport):
+        mine = data.dport == client
+        if most_segments and data.length[mine].sum() > most_segments * run.scenario.mss:
+            continue
+        begin = syns.t[syns.sport == client][0]
+        found.append((data.t[mine].max() - begin) / 1e9)
+    if not found:
+        raise LabError(f"flow {flow} has no reply in the receiver's capture")
+    return np.array(found)
+
+
+def reply_s(run: Run, flow: int = 0, statistic: str = "mean", most_segments: int | None = None) -> float:
+    """A client's latency over all replies of a flow of the tool `requests`, its SYN to the last of
+    the data: minimum, median or mean.  most_segments: replies of more are left out (5.4: 100)."""
+    functions = {"minimum": np.min, "median": np.median, "mean": np.mean}
+    if statistic not in functions:
+        raise LabError(f"no statistic {statistic!r} (there are: {', '.join(functions)})")
+    return float(functions[statistic](_latencies(run, flow, most_segments)))
+
+
+METRICS = (share_kbit, fairness, share_over_mean, link_utilisation, transfer_kbit,
+           first_recovery_s, forward_kbit, reverse_kbit, reverse_share, reply_s)

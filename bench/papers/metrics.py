@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What an experiment may measure: pure functions of a run, by the names that data files use.
+
+METRICS give a number, SERIES a dict of lists t (s) and y, FORMULAS a number from the scenario alone.
+None: it never came to that, e.g. a transfer that did not end.  Times are seconds since the flow's
+first SYN unless said otherwise; kbyte is 1000 bytes, Kbyte 1024.
+"""
+
+import inspect
+
+import numpy as np
+
+from ..lab import measure, pcap
+from ..lab.errors import LabError
+from ..lab.run import Run
+from ..lab.scenario import FIRST_PORT, Scenario
+from . import fairness, pages, received
+
+GOODPUT_WINDOW_S = 10           # Caini et al.'s short-time goodput
+
+
+def told(run: Run, flow: int) -> dict:
+    """The kernel's TCP_INFO at the end of a flow; of other tools than flow, nothing."""
+    said = run.json(f"flow-{flow}.json")
+    return said if "bytes_acked" in said else {}
+
+
+def told_by_kernel(run: Run, flow: int) -> dict:
+    """The same, where it has to be there."""
+    return told(run, flow) or _lacks(run, flow, "TCP_INFO")
+
+
+def _lacks(run: Run, flow: int, what: str):
+    raise LabError(f"flow {flow} of the tool {run.scenario.flows[flow].tool} has no {what}")
+
+
+def has_capture(run: Run, name: str) -> bool:
+    return (run.folder / f"{name}.pcap").exists()
+
+
+def windows(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
+    """(ns, cwnd in segments) at each segment that came in, before the kernel acts on it; empty where
+    the run's trace has none."""
+    times, records = run.events.get("tcp:tcp_probe", ((), None)) \
+        if (run.folder / "trace.raw").exists() else ((), None)
+    if not len(times):
+        return np.zeros(0, "i8"), np.zeros(0, int)
+    mine = records["dport"] == FIRST_PORT + flow
+    return times[mine].astype("i8"), records["snd_cwnd"][mine].astype(int)
+
+
+# ---- one flow --------------------------------------------------------------
+
+def transfer_s(run: Run, flow: int = 0, since: str = "syn") -> float | None:
+    """To the ACK of the last byte.  since: "syn", or "data" for the first segment with payload."""
+    view = measure.FlowView(run, flow)
+    end = view.transfer_s(run.scenario.flows[flow].bytes)
+    return None if end is None else end - (float(view.segment_s[0]) if since == "data" else 0)
+
+
+def throughput_kbyte(run: Run, flow: int = 0, since: str = "syn", kbyte: int = 1000) -> float | None:
+    """A transfer's size over its time, kbyte/s; kbyte: bytes of one."""
+    took = transfer_s(run, flow, since)
+    return None if took is None else run.scenario.flows[flow].bytes / took / kbyte
+
+
+def goodput_mbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
+    """Payload acknowledged per second from from_s to to_s (the flow's `seconds`), Mbit/s."""
+    seconds = run.scenario.flows[flow].seconds
+    if not has_capture(run, "sender"):
+        if from_s or to_s not in (None, seconds):
+            raise LabError("goodput of a part of a flow needs the sender's capture")
+        said = told_by_kernel(run, flow)
+        return said["bytes_acked"] * 8 / (seconds or said["busy_time"] / 1e6) / 1e6
+    view = measure.FlowView(run, flow)
+    end = to_s if to_s is not None else seconds or float(view.ack_s[-1])
+    return (view.acked_by(end) - view.acked_by(from_s)) * 8 / (end - from_s) / 1e6
+
+
+def goodput_kbyte(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
+    """The same in kbyte/s."""
+    return goodput_mbit(run, flow, from_s, to_s) * 1e6 / 8 / 1e3
+
+
+def utilisation(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
+    """Goodput over what the bottleneck can carry of payload."""
+    return goodput_mbit(run, flow, from_s, to_s) * 1e6 / run.scenario.net_rate_bps
+
+
+def time_to_goodput(run: Run, share: float = 0.9, flow: int = 0, of_mbit: float | None = None,
+                    window_s: float = GOODPUT_WINDOW_S) -> float | None:
+    """The first full second at which short-time goodput is `share` of of_mbit (what the
+    bottleneck can carry of payload)."""
+    series = short_time_goodput(run, flow, window_s=window_s)
+    full = of_mbit if of_mbit is not None else run.scenario.net_rate_bps / 1e6
+    reached = [t for t, y in zip(series["t"], series["y"]) if y >= share * full]
+    return reached[0] if reached else None
+
+
+def rtt_ms(run: Run, flow: int = 0, statistic: str = "mean") -> float:
+    """The kernel's smoothed RTT over a flow's ACKs: mean, median, p95 or max, ms."""
+    times, records = run.events["tcp:tcp_probe"]
+    mine = records["srtt"][records["dport"] == FIRST_PORT + flow] / 1e3
+    if not len(mine):
+        raise LabError(f"flow {flow} had no ACK")
+    functions = {"mean": np.mean, "median": np.median, "max": np.max,
+                 "p95": lambda values: np.percentile(values, 95)}
+    if statistic not in functions:
+        raise LabError(f"no statistic {statistic!r} (there are: {', '.join(functions)})")
+    return float(functions[statistic](mine))
+
+
+def retransmits(run: Run, flow: int = 0) -> int:
+    return told_by_kernel(run, flow)["total_retrans"]
+
+
+def timeouts(run: Run, flow: int = 0) -> int:
+    """How often the window went down to one segment, which in Linux is a retransmission timeout."""
+    _, segments = windows(run, flow)
+    return int(((segments[1:] == 1) & (segments[:-1] > 1)).sum())
+
+
+def peak_sent_kbyte(run: Run, flow: int = 0, window_s: float = 1.0) -> float:
+    """The most payload that left the sender in any such window, kbyte/s."""
+    return max(sent_kbyte(run, flow, window_s)["y"])
+
+
+# ---- several flows ---------------------------------------------------------
+
+def _numbers(run: Run, flows) -> list[int]:
+    return list(range(len(run.scenario.flows))) if flows is None else list(flows)
+
+
+def mean_transfer_s(run: Run, flows: list | None = None, since: str = "syn") -> float | None:
+    times = [transfer_s(run, flow, since) for flow in _numbers(run, flows)]
+    return None if None in times else float(np.mean(times))
+
+
+def throughput_per_flow_kbyte(run: Run, flows: list | None = None, since: str = "syn",
+                              kbyte: int = 1000) -> float | None:
+    """Mean over flows of each one's size over its time, kbyte/s."""
+    rates = [throughput_kbyte(run, flow, since, kbyte) for flow in _numbers(run, flows)]
+    return None if None in rates else float(np.mean(rates))
+
+
+def throughput_overall_kbyte(run: Run, flows: list | None = None, since: str = "syn",
+                             kbyte: int = 1000) -> float | None:
+    """Sum over flows of each one's size over its time, kbyte/s."""
+    mean = throughput_per_flow_kbyte(run, flows, since, kbyte)
+    return None if mean is None else mean * len(_numbers(run, flows))
+
+
+def aggregate_goodput_mbit(run: Run, flows: list | None = None, from_s: float = 0,
+                           to_s: float | None = None) -> float:
+    return sum(goodput_mbit(run, flow, from_s, to_s) for flow in _numbers(run, flows))
+
+
+def flow_share(run: Run, flow: int = 0, flows: list | None = None, from_s: float = 0,
+               to_s: float | None = None) -> float:
+    """A flow's part of the goodput of all."""
+    whole = aggregate_goodput_mbit(run, flows, from_s, to_s)
+    return goodput_mbit(run, flow, from_s, to_s) / whole if whole else 0.0
+
+
+def jain(run: Run, flows: list | None = None, from_s: float = 0, to_s: float | None = None) -> float:
+    """Jain's index of fairness of goodputs: 1 when all get the same, 1/n when one gets all."""
+    rates = [goodput_mbit(run, flow, from_s, to_s) for flow in _numbers(run, flows)]
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else 0.0
+
+
+# ---- series ----------------------------------------------------------------
+
+def short_time_goodput(run: Run, flow: int = 0, window_s: float = GOODPUT_WINDOW_S,
+                       sacked: bool = True) -> dict:
+    """Payload that the ACKs (with sacked: and SACKs) report in the window before each full second,
+    Mbit/s.  At the start the window is what there is of it."""
+    view = measure.FlowView(run, flow)
+    t, total = delivered(run, flow) if sacked else (view.ack_s, view.ack_bytes)
+    end = run.scenario.flows[flow].seconds or (float(t[-1]) if len(t) else 0)
+    at = np.arange(1.0, end + 0.5)
+    since = np.maximum(at - window_s, 0)
+    total = np.concatenate([[0], total])
+
+    def by(seconds):
+        return total[np.searchsorted(t, seconds, side="right")]
+
+    return {"t": at.tolist(), "y": ((by(at) - by(since)) * 8 / (at - since) / 1e6).tolist()}
+
+
+def delivered(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(t, bytes the receiver has by then as its ACKs say, those above a hole included)."""
+    view = measure.FlowView(run, flow)
+    packets = run.sender
+    to_port = packets.where((packets.dport == view.port) & (packets.flags & pcap.SYN > 0))
+    base = (int(to_port.seq[0]) + 1) & 0xFFFFFFFF
+    acks = packets.where((packets.sport == view.port) & (packets.flags & pcap.ACK > 0)
+                         & (packets.flags & (pcap.SYN | pcap.RST) == 0))
+    edge, above, counts = 0, [], []
+    for ack, header in zip(pcap.unwrap(acks.ack, base), acks.raw):
+        edge = max(edge, int(ack))
+        block = pcap.options(header).get(pcap.SACK, b"")
+        for at in range(0, len(block) - 7, 8):
+            pair = np.array([int.from_bytes(block[at:at + 4], "big"),
+                             int.from_bytes(block[at + 4:at + 8], "big")])
+            above.append(tuple(int(end) for end in pcap.unwrap(pair, base)))
+        above = _merged((low, high) for low, high in above if high > edge)
+        counts.append(edge + sum(high - max(low, edge) for low, high in above))
+    total = np.maximum.accumulate(np.array(counts)) if counts else np.zeros(0)
+    return (acks.t - view.start_ns) / 1e9, total
+
+
+def _merged(ranges) -> list[tuple[int, int]]:
+    """Ranges without overlap, in order."""
+    done: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if done and low <= done[-1][1]:
+            done[-1] = (done[-1][0], max(high, done[-1][1]))
+        else:
+            done.append((low, high))
+    return done
+
+
+def sent_kbyte(run: Run, flow: int = 0, window_s: float = 1.0) -> dict:
+    """Payload that left the sender, retransmissions too, in the window before each tenth of one,
+    kbyte/s."""
+    view = measure.FlowView(run, flow)
+    at = np.arange(window_s / 10, float(view.ack_s[-1]) + window_s, window_s / 10)
+    total = np.concatenate([[0], np.cumsum(view.segment_len)])
+    sent = [total[np.searchsorted(view.segment_s, t, side="right")] for t in (at, at - window_s)]
+    return {"t": at.tolist(), "y": ((sent[0] - sent[1]) / window_s / 1e3).tolist()}
+
+
+def time_sequence(run: Run, flow: int = 0) -> dict:
+    """kbyte sent for the first time, at each segment."""
+    view = measure.FlowView(run, flow)
+    first = ~view.is_retransmit
+    return {"t": view.segment_s[first].tolist(), "y": (view.segment_seq[first] / 1e3).tolist()}
+
+
+def cwnd(run: Run, flow: int = 0) -> dict:
+    """The congestion window at each ACK, segments; without the sender's capture t is since the first."""
+    times, segments = windows(run, flow)
+    start = measure.FlowView(run, flow).start_ns if has_capture(run, "sender") else min(times, default=0)
+    return {"t": ((times - start) / 1e9).tolist(), "y": segments.tolist()}
+
+
+# ---- what needs no run -----------------------------------------------------
+
+def ideal_transfer_s(scenario: Scenario, flow: int = 0) -> float:
+    """Marchese's: all of the payload at the rate that headers and loss leave of it, and one RTT."""
+    loss = sum(hop.forward.loss_pct for hop in scenario.hops) / 100
+    return scenario.flows[flow].bytes * 8 / (scenario.net_rate_bps * (1 - loss)) + scenario.base_rtt_s
+
+
+def ideal_throughput_per_flow_kbyte(scenario: Scenario) -> float:
+    """Of several flows alike that share the path: each one's size over the time that all of them
+    together take, kbyte/s."""
+    whole = sum(flow.bytes for flow in scenario.flows)
+    took = whole * 8 / scenario.net_rate_bps + scenario.base_rtt_s
+    return whole / len(scenario.flows) / took / 1e3
+
+
+def ideal_throughput_overall_kbyte(scenario: Scenario) -> float:
+    """The same of all of them together."""
+    return ideal_throughput_per_flow_kbyte(scenario) * len(scenario.flows)
+
+
+def _by_name(*functions) -> dict:
+    """Functions by their names, of which no two may be alike: a file would get the other."""
+    found = {}
+    for function in functions:
+        if function.__name__ in found:
+            raise LabError(f"two metrics are called {function.__name__}")
+        found[function.__name__] = function
+    return found
+
+
+METRICS = _by_name(
+    transfer_s, throughput_kbyte, goodput_mbit, goodput_kbyte, utilisation, time_to_goodput, rtt_ms,
+    retransmits, timeouts, peak_sent_kbyte, mean_transfer_s, throughput_per_flow_kbyte,
+    throughput_overall_kbyte, aggregate_goodput_mbit, flow_share, jain,
+    *fairness.METRICS, *pages.METRICS, *received.METRICS)
+SERIES = _by_name(
+    short_time_goodput, sent_kbyte, time_sequence, cwnd, *pages.SERIES, *received.SERIES)
+FORMULAS = _by_name(
+    ideal_transfer_s, ideal_throughput_per_flow_kbyte, ideal_throughput_overall_kbyte)
+
+
+def find(name: str):
+    """A metric or series by its name."""
+    return METRICS.get(name) or SERIES[name]
+
+
+def check_arguments(name: str, arguments: dict, where: str) -> None:
+    """The metric exists and takes these arguments."""
+    if name not in METRICS and name not in SERIES:
+        raise LabError(f"{where}: no metric {name!r} (there are: {', '.join(sorted(METRICS | SERIES))})")
+    taken = list(inspect.signature(find(name)).parameters)[1:]
+    for argument in arguments:
+        if argument not in taken:
+            raise LabError(f"{where}: {name} takes no {argument!r} (it takes {', '.join(taken)})")

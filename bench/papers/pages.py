@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the receiving end sees, which is what a user behind a proxy has.
+
+The sender's own clock and TCP_INFO end where a proxy splits its connection; these functions of a run
+read the receiver's capture, but for the last one.  Payload counts when the application has it, that
+is, in order.  Times are s since the connection's first SYN that the receiver saw, kbyte is 1000 bytes.
+"""
+
+import numpy as np
+
+from ..lab import measure, pcap
+from ..lab.errors import LabError
+from ..lab.run import Run
+
+
+def _from(run: Run, flow: int) -> range:
+    """A flow and those after it: an experiment may have had an earlier one."""
+    return range(flow, len(run.scenario.flows))
+
+
+def _arrivals(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
+    """(t, payload bytes in order by then) of a flow at its receiver, by what that acknowledges."""
+    port = measure.FIRST_PORT + flow
+    packets = run.receiver
+    syns = packets.where((packets.dport == port) & (packets.flags & pcap.SYN > 0))
+    if not len(syns):
+        return np.zeros(0), np.zeros(0)
+    acks = packets.where((packets.sport == port) & (packets.flags & pcap.ACK > 0)
+                         & (packets.flags & (pcap.SYN | pcap.RST) == 0))
+    base = (int(syns.seq[0]) + 1) & 0xFFFFFFFF
+    total = np.maximum.accumulate(pcap.unwrap(acks.ack, base)) if len(acks) else np.zeros(0)
+    return (acks.t - syns.t[0]) / 1e9, total
+
+
+# ---- transfers of a size ---------------------------------------------------
+
+def download_s(run: Run, flow: int = 0) -> float | None:
+    """From the SYN's arrival to the last byte's, as Pirovano & Garcia's TCPMeter has it (4.2 c)."""
+    t, total = _arrivals(run, flow)
+    at = np.searchsorted(total, run.scenario.flows[flow].bytes)
+    return float(t[at]) if at < len(t) else None
+
+
+def download_kbyte(run: Run, flow: int = 0) -> float | None:
+    """A transfer's size over that time, kbyte/s: Pirovano & Garcia's goodput (5.1)."""
+    took = download_s(run, flow)
+    return None if took is None else run.scenario.flows[flow].bytes / took / 1e3
+
+
+def total_download_kbyte(run: Run, flow: int = 0) -> float | None:
+    """Sum of the goodputs of a flow and those after it, kbyte/s: Pirovano & Garcia's aggregate goodput,
+    formula 1."""
+    rates = [download_kbyte(run, number) for number in _from(run, flow)]
+    return None if None in rates else sum(rates)
+
+
+def download_jain(run: Run, flow: int = 0) -> float | None:
+    """Jain's index of these goodputs, their formula 2."""
+    rates = [download_kbyte(run, number) for number in _from(run, flow)]
+    return None if None in rates else sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates))
+
+
+# ---- transfers of a length -------------------------------------------------
+
+def download_mbit(run: Run, flow: int = 0) -> float:
+    """Payload within the flow's `seconds`, per second, Mbit/s: what iperf's server reports."""
+    seconds = run.scenario.flows[flow].seconds
+    t, total = _arrivals(run, flow)
+    by_then = np.searchsorted(t, seconds, side="right")
+    return float(total[by_then - 1]) * 8 / seconds / 1e6 if by_then else 0.0
+
+
+def total_received_mbit(run: Run, flow: int = 0) -> float:
+    """The same of a flow and those after it together."""
+    return sum(download_mbit(run, number) for number in _from(run, flow))
+
+
+def received_rate(run: Run, flow: int = 0) -> dict:
+    """Payload that came in order in each second, Mbit/s."""
+    t, total = _arrivals(run, flow)
+    at = np.arange(1.0, run.scenario.flows[flow].seconds + 0.5)
+    total = np.concatenate([[0], total])
+
+    def by(seconds):
+        return total[np.searchsorted(t, seconds, side="right")]
+
+    return {"t": at.tolist(), "y": ((by(at) - by(at - 1)) * 8 / 1e6).tolist()}
+
+
+# ---- a web page ------------------------------------------------------------
+
+def page_s(run: Run, flow: int = 0) -> float | None:
+    """From the client's first SYN to the last byte of the last object: the page's load time."""
+    port = measure.FIRST_PORT + flow
+    packets = run.receiver
+    asked = packets.where((packets.dport == port) & (packets.flags & pcap.SYN > 0))
+    replied = packets.where((packets.sport == port) & (packets.length > 0))
+    acked = packets.where((packets.dport == port) & (packets.flags & (pcap.SYN | pcap.RST) == 0))
+    if not len(asked) or not len(replied):
+        return None
+    if len(np.unique(asked.sport)) > 1:
+        raise LabError(f"flow {flow}: the page came over more than one connection")
+    # The body ends where the replies do; that all of it came is checked by what was acknowledged.
+    ends = replied.seq + replied.length
+    last = pcap.unwrap(ends, int(replied.seq[0])).max()
+    total = np.maximum.accumulate(pcap.unwrap(acked.ack, int(replied.seq[0])))
+    at = np.searchsorted(total, last)
+    if at == len(total) or last < sum(run.scenario.flows[flow].objects):
+        return None
+    return float(acked.t[at] - asked.t[0]) / 1e9
+
+
+def page_kbyte(run: Run, flow: int = 0) -> float | None:
+    """The objects' size over that time, kbyte/s."""
+    took = page_s(run, flow)
+    return None if took is None else sum(run.scenario.flows[flow].objects) / took / 1e3
+
+
+# ---- at the sender ---------------------------------------------------------
+
+def owin_kbyte(run: Run, flow: int = 0, statistic: str = "mean") -> float:
+    """Outstanding data as tcptrace has it: what has been sent and not acknowledged, taken at each
+    segment with payload that the sender's capture has; mean or max, kbyte."""
+    view = measure.FlowView(run, flow)
+    high = np.maximum.accumulate(view.segment_seq + view.segment_len)
+    before = np.searchsorted(view.ack_s, view.segment_s, side="right")
+    outstanding = high - np.concatenate([[0], view.ack_bytes])[before]
+    functions = {"mean": np.mean, "max": np.max}
+    if statistic not in functions:
+        raise LabError(f"no statistic {statistic!r} (there are: {', '.join(functions)})")
+    return float(functions[statistic](outstanding)) / 1e3
+
+
+METRICS = (download_s, download_kbyte, total_download_kbyte, download_jain, download_mbit,
+           total_received_mbit, page_s, page_kbyte, owin_kbyte)
+SERIES = (received_rate,)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What arrived, by the receiver's capture: with a proxy on the path the sender's ACKs say what the
+proxy has taken, and only the receiver knows how fast the satellite was.
+
+Bytes count when they come for the first time, in order or not (Caini et al. 2008, 4.2, count SACKed
+data for the same reason).  Time is from the sender's SYN to when an ACK of the bytes could be back: one
+propagation RTT after the SYN's arrival is one RTT after the SYN left, so the numbers compare with
+those that Caini et al. read off ACKs at the sender.
+"""
+
+import re
+
+import numpy as np
+
+from ..lab import pcap
+from ..lab.errors import LabError
+from ..lab.run import Run
+from ..lab.scenario import FIRST_PORT
+
+GOODPUT_WINDOW_S = 10           # Caini et al.'s short-time goodput
+PING = re.compile(r"bytes from .* time=([\d.]+) ms")
+
+
+def arrivals(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(t in s, payload bytes there by then, each counted once), one row a segment with payload."""
+    port = FIRST_PORT + flow
+    packets = run.receiver
+    mine = packets.where(packets.dport == port)
+    syns = np.flatnonzero(mine.flags & pcap.SYN)
+    if not len(syns):
+        raise LabError(f"flow {flow} has no SYN in the receiver's capture")
+    base = (int(mine.seq[syns[0]]) + 1) & 0xFFFFFFFF
+    data = mine.where(mine.length > 0)
+    t = (data.t - int(mine.t[syns[0]])) / 1e9 + run.scenario.base_rtt_s
+    counts, edge = [], 0
+    above: list[tuple[int, int]] = []       # what is there beyond the first hole
+    for start, size in zip(pcap.unwrap(data.seq, base).tolist(), data.length.tolist()):
+        if start > edge:
+            above = _with(above, start, start + size)
+        else:
+            edge = max(edge, start + size)
+            while above and above[0][0] <= edge:
+                edge = max(edge, above.pop(0)[1])
+        counts.append(edge + sum(high - low for low, high in above))
+    return t, np.array(counts, dtype=int)
+
+
+def _with(ranges: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
+    """Ranges in order and without overlap, and one more."""
+    before = [pair for pair in ranges if pair[1] < low]
+    after = [pair for pair in ranges if pair[0] > high]
+    touched = ranges[len(before):len(ranges) - len(after)]
+    return [*before, (min([low, *(pair[0] for pair in touched)]),
+                      max([high, *(pair[1] for pair in touched)])), *after]
+
+
+def _by(t: np.ndarray, total: np.ndarray, seconds) -> np.ndarray:
+    """Bytes there at these times."""
+    return np.concatenate([[0], total])[np.searchsorted(t, seconds, side="right")]
+
+
+def _end_s(run: Run, flow: int, t: np.ndarray) -> float:
+    """A timed flow's length; of another, when its last byte came."""
+    return run.scenario.flows[flow].seconds or (float(t[-1]) if len(t) else 0.0)
+
+
+def received_mbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
+    """Payload that arrived per second between two times (the whole flow), Mbit/s."""
+    t, total = arrivals(run, flow)
+    end = to_s if to_s is not None else _end_s(run, flow, t)
+    if end <= from_s:
+        raise LabError(f"flow {flow}: nothing lies between {from_s} and {end} s")
+    had = _by(t, total, np.array([from_s, end]))
+    return float(had[1] - had[0]) * 8 / (end - from_s) / 1e6
+
+
+def received_kbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
+    """The same in kbit/s."""
+    return received_mbit(run, flow, from_s, to_s) * 1e3
+
+
+def short_time_received(run: Run, flow: int = 0, window_s: float = GOODPUT_WINDOW_S,
+                        every_s: float = 1.0) -> dict:
+    """Caini et al.'s short-time goodput: what arrived in the window before each sample, Mbit/s.  At the
+    start the window is what there is of it."""
+    t, total = arrivals(run, flow)
+    at = np.arange(1, _end_s(run, flow, t) / every_s + 0.5) * every_s
+    since = np.maximum(at - window_s, 0)
+    rate = (_by(t, total, at) - _by(t, total, since)) * 8 / (at - since) / 1e6
+    return {"t": at.tolist(), "y": rate.tolist()}
+
+
+def time_to_received(run: Run, share: float = 0.9, flow: int = 0, of_mbit: float | None = None,
+                     window_s: float = GOODPUT_WINDOW_S, every_s: float = 1.0) -> float | None:
+    """The first sample at which short-time goodput is `share` of of_mbit (what the bottleneck can
+    carry of payload), s."""
+    series = short_time_received(run, flow, window_s, every_s)
+    full = of_mbit if of_mbit is not None else run.scenario.net_rate_bps / 1e6
+    return next((t for t, y in zip(series["t"], series["y"]) if y >= share * full), None)
+
+
+def arrived(run: Run, flow: int = 0, to_s: float | None = None, every_s: float = 0.25) -> dict:
+    """Time sequence at the receiver: kbyte there by each sample."""
+    t, total = arrivals(run, flow)
+    end = to_s if to_s is not None else _end_s(run, flow, t)
+    at = np.arange(0, end / every_s + 0.5) * every_s
+    return {"t": at.tolist(), "y": (_by(t, total, at) / 1e3).tolist()}
+
+
+def drops(run: Run, hop: str) -> int:
+    """Packets that the queue of a hop's bottleneck toward the receiver refused, of every flow."""
+    return sum(entry["drops"] for entry in run.json(f"qdisc-{hop}.json")
+               if "parent" in entry and entry.get("dev") == "right")
+
+
+def satellite_drops_pct(run: Run, hop: str) -> float:
+    """Of the packets that came to a satellite hop, those its queue refused, %."""
+    counted = run.json(f"satlink-{hop}-forward.json")
+    return 100 * counted["queue_drops"] / counted["in_packets"]
+
+
+def ping_ms(run: Run, statistic: str = "mean") -> float:
+    """Of the round trips in ping.txt, which a scenario's `after` writes: min, mean, max, or mdev, the
+    standard deviation that ping(8) calls by this name, ms."""
+    times = [float(text) for text in PING.findall(run.read("ping.txt").decode())]
+    if not times:
+        raise LabError("ping.txt has no answer")
+    functions = {"min": np.min, "mean": np.mean, "max": np.max, "mdev": np.std}
+    if statistic not in functions:
+        raise LabError(f"no statistic {statistic!r} (there are: {', '.join(functions)})")
+    return float(functions[statistic](times))
+
+
+METRICS = (received_mbit, received_kbit, time_to_received, drops, satellite_drops_pct, ping_ms)
+SERIES = (short_time_received, arrived)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0
+"""received.py against captures made up packet by packet: holes, repeats, a wrap, two flows."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bench.lab import pcap
+from bench.lab.errors import LabError
+from bench.papers import metrics, received
+
+PORT = 5001
+RTT_S = 0.6
+SYN_NS = 1_000_000_000_000
+
+
+def capture(segments, base=7, port=PORT):
+    """A SYN, then (s after it, offset, bytes) each."""
+    rows = [(SYN_NS, 74, 40000, port, base - 1, 0, pcap.SYN, 0, 0)]
+    rows += [(SYN_NS + round(t * 1e9), size + 66, 40000, port, (base + start) % 2**32, 1, pcap.ACK,
+              0, size)
+             for t, start, size in segments]
+    rows.append((SYN_NS, 66, port, 40000, 0, base, pcap.ACK, 0, 0))     # of the receiver's own
+    return pcap.Packets(*np.array(rows, "i8").T, tuple(b"" for _ in rows))
+
+
+def made(segments, seconds=0, **kwargs):
+    """A run with such a capture, over a link that carries 0.8 Mbit/s."""
+    return SimpleNamespace(
+        receiver=capture(segments, **kwargs),
+        scenario=SimpleNamespace(base_rtt_s=RTT_S, net_rate_bps=800_000,
+                                 flows=[SimpleNamespace(seconds=seconds)] * 2))
+
+
+def test_bytes_count_once_and_above_a_hole():
+    run = made([(0, 0, 100), (1, 200, 100), (2, 200, 100), (3, 300, 50), (4, 100, 100), (5, 0, 100)])
+    t, total = received.arrivals(run)
+    assert total.tolist() == [100, 200, 200, 250, 350, 350]
+    assert t == pytest.approx([0.6, 1.6, 2.6, 3.6, 4.6, 5.6])
+
+
+def test_a_segment_cut_anew_never_takes_bytes_back():
+    run = made([(0, 0, 100), (1, 200, 100), (2, 100, 150), (3, 250, 100)])
+    assert received.arrivals(run)[1].tolist() == [100, 200, 300, 350]
+
+
+def test_sequence_numbers_wrap():
+    run = made([(n, 100 * n, 100) for n in range(5)], base=2**32 - 150)
+    assert received.arrivals(run)[1].tolist() == [100, 200, 300, 400, 500]
+
+
+def test_flows_are_told_apart():
+    run = made([(0, 0, 100)], port=PORT + 1)
+    assert received.arrivals(run, 1)[1].tolist() == [100]
+    with pytest.raises(LabError, match="flow 0 has no SYN"):
+        received.arrivals(run)
+
+
+def test_goodput_of_a_part():
+    # 100 kB a second from 0.6 s on, for 20 s.
+    run = made([(n / 10, 10_000 * n, 10_000) for n in range(200)], seconds=30)
+    assert received.received_mbit(run) == pytest.approx(2e6 * 8 / 30 / 1e6)
+    assert received.received_mbit(run, from_s=5, to_s=15) == pytest.approx(0.8)
+    assert received.received_kbit(run, from_s=5, to_s=15) == pytest.approx(800)
+    with pytest.raises(LabError, match="between 30 and 30"):
+        received.received_mbit(run, from_s=30)
+
+
+def test_time_to_a_share_with_and_without_the_long_window():
+    # A tenth of the rate for 9.4 s, then all of it.
+    slow = [(n, 10_000 * n, 10_000) for n in range(9)]
+    fast = [(9.4 + n / 10, 90_000 + 10_000 * n, 10_000) for n in range(300)]
+    run = made(slow + fast, seconds=39)
+    # A window of 10 s holds 90 % of 1 MB when nine seconds and a tenth of it are fast.
+    assert received.time_to_received(run) == 19
+    assert received.time_to_received(run, window_s=1, every_s=0.1) == pytest.approx(10.9)
+    assert received.time_to_received(run, of_mbit=1.6) is None
+
+
+def test_a_time_sequence():
+    run = made([(0, 0, 1000), (1, 1000, 1000)], seconds=2)
+    series = received.arrived(run, to_s=2, every_s=1)
+    assert series == {"t": [0, 1, 2], "y": [0, 1, 2]}
+
+
+def files(**contents):
+    return SimpleNamespace(json=lambda name: json.loads(contents[name]),
+                           read=lambda name: contents[name].encode())
+
+
+def test_drops_of_a_hop_are_its_queues_toward_the_receiver():
+    run = files(**{"qdisc-r1.json": json.dumps([
+        {"kind": "tbf", "dev": "right", "root": True, "drops": 9},
+        {"kind": "red", "dev": "right", "parent": "1:", "drops": 7},
+        {"kind": "pfifo", "dev": "left", "parent": "1:", "drops": 5}])})
+    assert received.drops(run, "r1") == 7
+
+
+def test_drops_of_a_satellite():
+    run = files(**{"satlink-sat-forward.json": '{"queue_drops": 48, "in_packets": 100}'})
+    assert received.satellite_drops_pct(run, "sat") == 48
+
+
+def test_ping():
+    answer = "64 bytes from 192.0.2.14: seq={} ttl=63 time={} ms\n"
+    text = "PING 192.0.2.14 (192.0.2.14): 56 data bytes\n" + "".join(
+        answer.format(n, ms) for n, ms in enumerate(("590.1", "690.1", "790.1")))
+    run = files(**{"ping.txt": text})
+    assert received.ping_ms(run, "min") == 590.1
+    assert received.ping_ms(run) == pytest.approx(690.1)
+    assert received.ping_ms(run, "mdev") == pytest.approx(81.6497, abs=1e-3)
+    with pytest.raises(LabError, match="no statistic 'p95'"):
+        received.ping_ms(run, "p95")
+    with pytest.raises(LabError, match="no answer"):
+        received.ping_ms(files(**{"ping.txt": "PING\n"}))
+
+
+def test_experiments_can_name_them():
+    assert metrics.find("time_to_received") is received.time_to_received
+    assert metrics.find("short_time_received") is received.short_time_received

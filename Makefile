@@ -11,7 +11,8 @@ KERNEL ?= 6.1
 help:
 	@echo 'make bench     our policies beside the kernel'"'"'s over a GEO link; table and report'
 	@echo 'make bench LONG=1   the same, and 100 Mbit/s with random loss: 10 minutes more'
-	@echo 'make check     every test; about 50 minutes'
+	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
+	@echo 'make check     every test; about 40 minutes'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make install   build and install them, for modprobe; make dkms-install: for every kernel to come'
@@ -80,6 +81,12 @@ bench:
 run:
 	@./tools/setup bench
 	@$(PYTHON) -m bench --kernel $(KERNEL) run $(SCENARIO) $(if $(POLICY),--cc $(POLICY)) $(if $(SEED),--seed $(SEED))
+
+.PHONY: papers
+papers:
+	@./tools/setup papers
+	@$(PYTHON) -m bench.papers --kernel $(KERNEL) $(if $(PAPER),--paper $(PAPER)) $(if $(SEEDS),--seeds $(SEEDS)) \
+		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
 .PHONY: check unit
 check:

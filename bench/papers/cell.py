@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One job of the plan: play a run, measure it, check its windows, write what was found."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import time
+from pathlib import Path
+
+from selftests import oracle
+
+from ..lab import calibrate, scenario
+from ..lab.errors import LabError
+from ..lab.paths import TOP
+from ..lab.run import Lab, Run
+from . import facts, metrics, plan
+
+
+def calibrate_link(folder: Path = plan.RESULTS) -> Path:
+    """Hold every stage of the link against what it is said to do; the file has a row a figure."""
+    planned = plan.read(folder)
+    rows = calibrate.rows(Lab(made=plan.image_of(planned)), calibrate.FULL)
+    return _write(plan.link_path(planned, folder), rows)
+
+
+def _write(path: Path, found) -> Path:
+    """A file that appears when it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(found, indent=1) + "\n")
+    part.rename(path)
+    return path
+
+
+def play(job: str, folder: Path = plan.RESULTS) -> Path:
+    """Do a job; its file appears when it is whole."""
+    planned = plan.read(folder)
+    if job not in planned["jobs"]:
+        raise LabError(f"the plan has no job {job}")
+    began = time.monotonic()
+    entry = planned["jobs"][job]
+    run = Lab(made=plan.image_of(planned)).run(scenario.from_dict(entry["table"], job))
+    found = {"job": job, **measured(run, entry["measures"]),
+             "wall_s": time.monotonic() - began, "expected_wall_s": entry["expected_wall_s"]}
+    return _write(plan.cell_path(job, folder), found)
+
+
+def measured(run: Run, keys: list[str]) -> dict:
+    """All that the report says of a run."""
+    values = {}
+    for key in keys:
+        name, arguments = json.loads(key)
+        values[key] = _plain(metrics.find(name)(run, **arguments))
+    return {"values": values, "facts": _plain(facts.of_run(run)), "oracle": _oracle(run),
+            "hash": _hash(run), "folder": str(run.folder.relative_to(TOP)), "kernel": run.meta["kernel"],
+            "emulator": run.meta["emulator"], "modules": run.meta["modules"],
+            "seed": run.scenario.seed, "from_cache": run.from_cache}
+
+
+def _hash(run: Run) -> str:
+    """SHA-256 over captures and trace, which a run may be without, and what it always leaves: its
+    flows' ends and its queues' counters."""
+    names = sorted(path.name for path in run.folder.iterdir()
+                   if path.name.startswith(("flow-", "qdisc-")))
+    total = hashlib.sha256(run.hash.encode())
+    for name in names:
+        total.update(name.encode() + b"\0" + run.read(name))
+    return total.hexdigest()
+
+
+def _oracle(run: Run) -> dict:
+    """Every window of our policies recomputed from the papers, where the run has a trace."""
+    report = oracle.check(run)
+    return {"counts": {policy: dataclasses.asdict(count) for policy, count in report.counts.items()},
+            "differences": [str(difference) for difference in report.differences],
+            "unchecked": report.unchecked}
+
+
+def _plain(value):
+    """Numbers as JSON has them; series to six digits."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise LabError(f"a measure gave {value}")
+        return float(f"{value:.9g}")
+    return value

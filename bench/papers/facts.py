@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a run shows of why it went as it did: numbers that verdict.py's causes speak of."""
+
+import numpy as np
+
+from ..lab import measure, satellite
+from ..lab.run import Run
+from ..lab.scenario import FIRST_PORT
+from . import metrics
+
+
+def of_run(run: Run) -> dict:
+    """Facts of the whole run, and of each of its flows."""
+    scenario = run.scenario
+    stage = scenario.bottleneck[1] if scenario.bottleneck else None
+    qdiscs = [entry for hop in scenario.hops for entry in run.json(f"qdisc-{hop.name}.json")]
+    links = _satellites(run)
+    return {
+        "rtt_s": scenario.base_rtt_s,
+        "bdp_packets": scenario.bdp_packets(stage.speed_mbit) if stage else None,
+        "queue_packets": scenario.queue_packets(stage) if stage else None,
+        # A queue is the shaper's child; netem's is a delay line that nothing fills.
+        "queue_drops": sum(entry["drops"] for entry in qdiscs
+                           if entry["kind"] != "netem" and "parent" in entry)
+        + sum(link["queue_drops"] for link in links),
+        "link_losses": sum(entry["drops"] for entry in qdiscs if entry["kind"] == "netem")
+        + sum(link["error_losses"] for link in links),
+        "flows": [of_flow(run, number) for number in range(len(scenario.flows))],
+    }
+
+
+def _satellites(run: Run) -> list[dict]:
+    """What satlink counted, where it plays a stage."""
+    return [run.json(satellite.result_name(hop, side)) for hop, side, _ in satellite.links(run.scenario)]
+
+
+def proxied(run: Run, flow) -> bool:
+    """Is the flow split on its way?  A proxy takes what goes between the ends of the line."""
+    return {flow.source, flow.to} == {"sender", "receiver"} and any(hop.pep for hop in run.scenario.hops)
+
+
+def of_flow(run: Run, number: int) -> dict:
+    flow = run.scenario.flows[number]
+    facts = {"cc": flow.names[-1], "proxied": proxied(run, flow), **_told(run, number)}
+    if not facts["proxied"]:        # the proxy's socket has the same port at the receiver
+        facts |= _windows(run, number)
+    # What the capture sees: TCP that the sender sends in one connection.
+    seen = flow.source == "sender" and flow.tool in ("flow", "iperf3")
+    if seen and metrics.has_capture(run, "sender"):
+        facts |= _segments(run, number)
+    return facts
+
+
+def _told(run: Run, number: int) -> dict:
+    """From TCP_INFO: bytes, segments, and what the sender waited for, parts of its busy time."""
+    said = metrics.told(run, number)
+    if not said:
+        return {}
+    busy = said["busy_time"]
+    return {"segments": said["data_segs_out"], "retransmits": said["total_retrans"],
+            "busy_s": busy / 1e6, "min_rtt_s": said["min_rtt"] / 1e6, "mss": said["snd_mss"],
+            "bytes_acked": said["bytes_acked"],
+            "rwnd_limited": said["rwnd_limited"] / busy if busy else 0.0,
+            "sndbuf_limited": said["sndbuf_limited"] / busy if busy else 0.0}
+
+
+def _windows(run: Run, number: int) -> dict:
+    """From the kernel's event at each segment that comes in: windows in segments, and how often the
+    window was down at one, which in Linux is a retransmission timeout."""
+    _, windows = metrics.windows(run, number)
+    if not len(windows):
+        return {}
+    _, records = run.events["tcp:tcp_probe"]
+    mine = records["dport"] == FIRST_PORT + number
+    return {"first_cwnd": int(windows[0]), "max_cwnd": int(windows.max()),
+            "timeouts": metrics.timeouts(run, number),
+            "peer_window": int(records["snd_wnd"][mine].max()),
+            "max_srtt_s": float(records["srtt"][mine].max() / 1e6)}
+
+
+def _segments(run: Run, number: int) -> dict:
+    """From the sender's capture.  rounds: flights of the start, until the first loss or until the
+    link was full; each begins when the ACK of the first segment of the one before it has come."""
+    view = measure.FlowView(run, number)
+    facts = {"recovery": _recovery_share(view), "rounds": _rounds(view)}
+    again = np.flatnonzero(view.is_retransmit)
+    if len(again):
+        at = again[0]
+        acked = view.acked_by(view.segment_s[at])
+        sent = int((view.segment_seq + view.segment_len)[:at].max()) if at else 0
+        facts |= {"first_loss_s": float(view.segment_s[at]),
+                  "first_loss_flight": round((sent - acked) / run.scenario.mss),
+                  "first_loss_sent": round(sent / run.scenario.mss)}
+    return facts
+
+
+def _recovery_share(view: measure.FlowView) -> float:
+    """Part of the time from a first retransmission until all that was then in flight is
+    acknowledged."""
+    if not len(view.ack_s) or not len(view.segment_s):
+        return 0.0
+    high = np.maximum.accumulate(view.segment_seq + view.segment_len)
+    spent, until = 0.0, 0.0
+    for at in np.flatnonzero(view.is_retransmit):
+        begin = view.segment_s[at]
+        if begin < until:
+            continue
+        done = np.searchsorted(view.ack_bytes, high[at])
+        until = view.ack_s[min(done, len(view.ack_s) - 1)]
+        spent += max(0.0, until - begin)
+    whole = view.ack_s[-1] - view.segment_s[0]
+    return float(spent / whole) if whole > 0 else 0.0
+
+
+def _rounds(view: measure.FlowView, most: int = 12) -> list[int]:
+    """Segments sent in each of the first round trips."""
+    rounds, begin = [], 0
+    while begin < len(view.segment_s) and len(rounds) < most:
+        answered = np.searchsorted(view.ack_bytes, view.segment_seq[begin] + view.segment_len[begin])
+        end = np.searchsorted(view.segment_s, view.ack_s[answered]) \
+            if answered < len(view.ack_s) else len(view.segment_s)
+        end = max(int(end), begin + 1)
+        rounds.append(end - begin)
+        begin = end
+    return rounds

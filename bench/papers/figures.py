@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The papers' figures, drawn from our numbers in the papers' axes."""
+
+import matplotlib
+from matplotlib.figure import Figure as Canvas
+
+from tools.satcc_tools.graphs import (
+    DASHED, GREY, PALETTE, STYLE, as_array, data_uri, render_svg, thin_line)
+
+from . import plan
+from .experiment import SETTINGS, Experiment, Figure
+from .results import Results
+
+# More of Okabe and Ito's colours than two policies need.
+COLOURS = (*PALETTE, "#E69F00", "#56B4E9", "#000000", "#8a5a00", "#5a5a9a")
+SIZE = (5.6, 3.1)                   # inches
+
+
+def draw(results: Results, experiment: Experiment, figure: Figure) -> str:
+    """A figure as a picture for a page."""
+    with matplotlib.rc_context(STYLE):
+        canvas = Canvas(figsize=SIZE, layout="constrained")
+        axes = canvas.add_subplot()
+        draw_kind = {"lines": _lines, "bars": _bars, "series": _series}[figure.kind]
+        draw_kind(axes, results, experiment, figure)
+        axes.set_ylabel(figure.y_label)
+        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+        if not axes.has_data():
+            axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center")
+        if len(axes.get_legend_handles_labels()[0]) > 1:
+            axes.legend(fontsize=7)
+        return data_uri(render_svg(canvas))
+
+
+def _groups(experiment: Experiment, figure: Figure) -> dict[tuple, list]:
+    """A figure's cells by what tells its lines apart: the series' label, then those of the axes it
+    does not fix, where they have more than one; `today` only where the figure asks for it."""
+    where = dict(figure.where)
+    if experiment.of_the_time:
+        where.setdefault(SETTINGS, experiment.of_the_time)
+    cells = list(experiment.matching(where))
+    names = [figure.series] if figure.series else []
+    names += [axis.name for axis in experiment.axes if axis.name not in (figure.x, figure.series)
+              and len({cell.labels[axis.name] for cell in cells}) > 1]
+    grouped: dict[tuple, list] = {}
+    for cell in cells:
+        grouped.setdefault(tuple(cell.labels[name] for name in names), []).append(cell)
+    return grouped
+
+
+def _lines(axes, results: Results, experiment: Experiment, figure: Figure) -> None:
+    values = {value.label: value for value in experiment.axis(figure.x).values}
+    places = {label: number if value.x is None else value.x
+              for number, (label, value) in enumerate(values.items())}
+    for number, (labels, cells) in enumerate(_groups(experiment, figure).items()):
+        points = [(places[cell.labels[figure.x]], results.estimate(experiment, cell)) for cell in cells]
+        points = [(x, found) for x, found in points if found]
+        if not points:
+            continue
+        style = {"color": GREY, "ls": DASHED} if cells[0].formula else \
+            {"color": COLOURS[number % len(COLOURS)], "marker": "o", "ms": 3}
+        axes.errorbar([x for x, _ in points], [found.mean for _, found in points],
+                      yerr=_intervals(points), lw=1.3, capsize=2, label=", ".join(labels), **style)
+    if all(value.x is None for value in values.values()):
+        axes.set_xticks(list(places.values()), list(places))
+    axes.set_xlabel(figure.x)
+
+
+def _bars(axes, results: Results, experiment: Experiment, figure: Figure) -> None:
+    groups = _groups(experiment, figure)
+    shown = [label for label in experiment.axis(figure.x).labels
+             if any(cell.labels[figure.x] == label for cells in groups.values() for cell in cells)]
+    width = 0.8 / max(1, len(groups))
+    for number, (labels, cells) in enumerate(groups.items()):
+        points = [(shown.index(cell.labels[figure.x]), results.estimate(experiment, cell))
+                  for cell in cells]
+        points = [(x, found) for x, found in points if found]
+        axes.bar([x + (number - (len(groups) - 1) / 2) * width for x, _ in points],
+                 [found.mean for _, found in points], 0.92 * width,
+                 yerr=_intervals(points), color=COLOURS[number % len(COLOURS)], label=", ".join(labels))
+    axes.set_xticks(range(len(shown)), shown)
+    axes.set_xlabel(figure.x)
+
+
+def _intervals(points: list) -> list[float] | None:
+    """Half-widths of the intervals of (x, estimate) pairs, if any has one."""
+    halves = [found.half or 0 for _, found in points]
+    return halves if any(halves) else None
+
+
+def _series(axes, results: Results, experiment: Experiment, figure: Figure) -> None:
+    key = plan.measure_key(figure.metric, figure.arguments)
+    for number, (labels, cells) in enumerate(_groups(experiment, figure).items()):
+        runs = results.of_cell(experiment, cells[0])
+        if runs:
+            series = runs[0]["values"][key]
+            axes.plot(*thin_line(as_array(series["t"]), as_array(series["y"])), lw=1.1,
+                      color=COLOURS[number % len(COLOURS)], label=", ".join(labels))
+    axes.set_xlim(left=0)
+    axes.set_xlabel(figure.x or "time, s")

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which runs the experiments need, as a file that the jobs of a workflow read.
+
+A job is one run and all that is measured of it.  Its name is a hash of what decides the run's
+packets (Lab.identity) and of the code and names of the measures, so that cells that ask for the same
+run share it, and nothing that is there already is done again.
+"""
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+
+from ..lab import image, scenario
+from ..lab.errors import LabError
+from ..lab.paths import TOP
+from ..lab.run import Lab
+from ..lab.scenario import Scenario
+from .experiment import Cell, Experiment
+
+RESULTS = TOP / "results" / "papers"
+# What the guest has beside the base image.
+EXTRAS = ("papers",)
+
+# Wall seconds of a job on one core, before any has been timed: a Python process, restore and
+# set-up, and so much per data packet, captured and read.
+FIXED_WALL_S = 3.0
+PACKET_WALL_S = 0.0005
+
+
+# Modules that make of values what the report shows, and no values.
+REPORTING = ("__init__.py", "__main__.py", "experiment.py", "figures.py", "plan.py", "report.py",
+             "results.py", "statistics.py", "tables.py", "verdict.py", "workflow.py")
+
+
+def measure_key(name: str, arguments: dict) -> str:
+    """By which a job's file has a measured value."""
+    return json.dumps([name, arguments], sort_keys=True)
+
+
+def measures(experiment: Experiment) -> list[str]:
+    """Keys of all that an experiment wants of each of its runs."""
+    wanted = [measure_key(experiment.metric, experiment.arguments)]
+    wanted += [measure_key(figure.metric, figure.arguments)
+               for figure in experiment.figures if figure.kind == "series"]
+    return wanted
+
+
+def code_digest() -> str:
+    """SHA-256 over the code that measures: what it makes of a run is as old as it is.  All of the
+    lab's counts, for a run's rates and sizes are the scenario's."""
+    measuring = [path for path in (TOP / "bench/papers").glob("*.py") if path.name not in REPORTING]
+    return image.digest([*measuring, *(TOP / "bench/lab").glob("*.py"),
+                         *(TOP / "selftests/oracle").glob("*.py")])
+
+
+def expected_wall_s(made: Scenario) -> float:
+    size = sum(flow.bytes or sum(flow.objects) for flow in made.flows)
+    seconds = max((flow.seconds for flow in made.flows), default=0)
+    if seconds and made.bottleneck:
+        # Loss keeps most senders far below the link's rate.
+        share = 3 if any(hop.forward.loss_pct or hop.forward.errors for hop in made.hops) else 1
+        size += seconds * made.net_rate_bps / 8 / share
+    return FIXED_WALL_S + size / made.mss * PACKET_WALL_S
+
+
+def table_of(experiment: Experiment, cell: Cell, seed: int) -> dict:
+    """A cell's scenario with one of its seeds."""
+    return {"title": experiment.id, **cell.table, "seed": cell.scenario.seed + seed}
+
+
+def make(experiments: list[Experiment], lab: Lab, seeds: int = 1) -> dict:
+    """The plan: what the report is of, the jobs, and each cell's jobs, as JSON has it."""
+    code = code_digest()
+    by_run: dict[str, dict] = {}
+    cells: dict[str, list] = {}
+    for experiment in experiments:
+        cells[experiment.id] = []
+        for cell in experiment.cells:
+            runs = []
+            if cell.scenario and not cell.formula:
+                for seed in range(seeds if experiment.random else 1):
+                    table = table_of(experiment, cell, seed)
+                    played = scenario.from_dict(table, experiment.id)
+                    run = lab.identity(played, {})
+                    job = by_run.setdefault(run, {
+                        "table": table, "expected_wall_s": expected_wall_s(played), "measures": []})
+                    job["measures"] += [key for key in measures(experiment)
+                                        if key not in job["measures"]]
+                    runs.append(run)
+            cells[experiment.id].append({"labels": cell.labels, "runs": runs})
+    names = {run: hashlib.sha256(json.dumps([run, code, sorted(job["measures"])]).encode()
+                                 ).hexdigest()[:16] for run, job in by_run.items()}
+    for mine in cells.values():
+        for cell in mine:
+            cell["jobs"] = [names[run] for run in cell.pop("runs")]
+    return {"papers": list(dict.fromkeys(experiment.paper for experiment in experiments)),
+            "seeds": seeds, "image": _image_dict(lab.image), "link": link_name(lab),
+            "jobs": {names[run]: job for run, job in by_run.items()}, "cells": cells}
+
+
+def _image_dict(made: image.Image) -> dict:
+    said = dataclasses.asdict(made)
+    return {**said, "vmlinuz": str(made.vmlinuz.relative_to(TOP)),
+            "initramfs": str(made.initramfs.relative_to(TOP)), "extras": list(made.extras)}
+
+
+def image_of(plan: dict) -> image.Image:
+    """The image the plan was made for, which is not built again for each of its jobs."""
+    said = plan["image"]
+    return image.Image(said["release"], TOP / said["vmlinuz"], TOP / said["initramfs"],
+                       said["identity"], tuple(said["extras"]))
+
+
+def link_name(lab: Lab) -> str:
+    """Of the file with the link's calibration: as old as the image and the code that made it."""
+    made_of = [lab.image.identity, image.digest((TOP / "bench/lab").glob("*.py"))]
+    return f"link-{hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]}"
+
+
+def link_path(plan: dict, folder: Path = RESULTS) -> Path:
+    return folder / f"{plan['link']}.json"
+
+
+def cell_path(job: str, folder: Path = RESULTS) -> Path:
+    return folder / "cells" / f"{job}.json"
+
+
+def write(plan: dict, folder: Path = RESULTS) -> Path:
+    path = folder / "plan.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(plan, indent=1) + "\n")
+    part.rename(path)
+    return path
+
+
+def read(folder: Path = RESULTS) -> dict:
+    try:
+        return json.loads((folder / "plan.json").read_text())
+    except FileNotFoundError:
+        raise LabError(f"no plan in {folder}: `make papers` makes it") from None

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The report: tables of the paper's values beside ours, claims, causes, figures, and what ran.
+
+    index.html      verdicts by paper, which policy for which link, index of metrics and questions
+    <paper>.html    the experiments
+    papers.md       the same without pictures
+    papers.json     the numbers
+
+All of it is drawn from papers.json's data and the jobs' files; nothing here measures or judges.
+"""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import jinja2
+
+from ..lab.paths import TOP
+from . import experiment, figures, results, tables, verdict
+from .results import Results
+
+HERE = Path(__file__).resolve().parent
+
+
+def commit() -> str | None:
+    done = subprocess.run(["git", "-C", str(TOP), "describe", "--always", "--dirty"],
+                          text=True, capture_output=True)
+    return done.stdout.strip() or None
+
+
+def read(folder: Path) -> dict:
+    return json.loads((folder / "papers.json").read_text(encoding="utf-8"))
+
+
+def _environment() -> jinja2.Environment:
+    """Templates see the functions that lay things out, and no others."""
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(HERE), trim_blocks=True, lstrip_blocks=True,
+                              undefined=jinja2.StrictUndefined, autoescape=lambda name: "html" in name)
+    made.globals.update(
+        tables=tables, verdicts=verdict.VERDICTS, signs=tables.SIGNS, number=tables.number, zip=zip,
+        papers=experiment.PAPERS,
+        css=lambda text: re.sub(r"[^a-z0-9]+", "-", text.lower()))
+    return made
+
+
+def write(found: Results, about: dict, folder: Path) -> dict:
+    """Write every page; returns the data."""
+    data = {"about": about, **found.as_dict()}
+    counts = results.counts(data)
+    pictures = {f"{experiment.paper}/{experiment.name}": [
+        (figure.title, figures.draw(found, experiment, figure)) for figure in experiment.figures]
+        for experiment in found.experiments.values()}
+    templates = _environment()
+    contests = tables.contests(data)
+    pages = {"index.html": {"template": "index.html.j2"}, "papers.md": {"template": "papers.md.j2"}}
+    pages |= {f"{paper}.html": {"template": "paper.html.j2", "paper": paper} for paper in counts}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, page in pages.items():
+        text = templates.get_template(page.pop("template")).render(
+            data=data, counts=counts, pictures=pictures, contests=contests, **page)
+        (folder / name).write_text(text, encoding="utf-8")
+    # Last: it is what the workflow takes for the report's being there.
+    (folder / "papers.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    return data

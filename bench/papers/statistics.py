@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Mean over seeds and Student's t interval, and how many seeds a precision takes."""
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from scipy.special import stdtrit
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """half: half-width of the interval; None of a single value."""
+
+    mean: float
+    half: float | None
+    count: int
+
+    @property
+    def low(self) -> float:
+        return self.mean - (self.half or 0)
+
+    @property
+    def high(self) -> float:
+        return self.mean + (self.half or 0)
+
+
+def quantile(confidence_pct: float, count: int) -> float:
+    """Of Student's t, two-sided, for so many values."""
+    return float(stdtrit(count - 1, 0.5 + confidence_pct / 200))
+
+
+def estimate(values: list[float], confidence_pct: float) -> Estimate:
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return Estimate(mean, None, len(values))
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return Estimate(mean, quantile(confidence_pct, len(values)) * error, len(values))
+
+
+def seeds_needed(values: list[float], confidence_pct: float, precision_pct: float,
+                 precision: str = "interval", most: int = 10000) -> int | None:
+    """The fewest values whose interval, at the deviation of these, is within precision_pct of their
+    mean; None when two values are not there to tell it from, or `most` are too few.
+
+    precision "deviation" (Henderson & Katz 4.2.4): whose mean's own standard deviation is.
+    """
+    if len(values) < 2:
+        return None
+    mean, deviation = statistics.fmean(values), statistics.stdev(values)
+    wanted = abs(mean) * precision_pct / 100
+    if not wanted:
+        return None
+    for count in range(2, most + 1):
+        width = quantile(confidence_pct, count) if precision == "interval" else 1
+        if width * deviation / math.sqrt(count) <= wanted:
+            return count
+    return None

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Have Snakemake do a plan's jobs, and show how far they are.
+
+Progress is read off the jobs' files, not off Snakemake's talk, so that it is the same wherever the
+jobs run; what Snakemake says is kept in a log.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..lab.errors import LabError
+from ..lab.paths import TOP
+from . import plan
+
+SNAKEFILE = Path(__file__).with_name("Snakefile")
+POLL_S = 0.5
+LINK_WALL_S = 300           # of the link's calibration
+END_S = 30                  # for jobs to clean up after an interrupt
+
+
+def command(folder: Path, cores: int | None, profile: str | None, more: tuple = ()) -> list[str]:
+    """Snakemake's command line.  A job is named by what it depends on, so that its file's being there
+    is all there is to know; and a file appears whole, so that nothing has to be locked."""
+    where = ["--profile", profile] if profile else ["--cores", str(cores or "all")]
+    return ["snakemake", "--snakefile", str(SNAKEFILE), "--directory", str(folder), *where,
+            "--scheduler", "greedy", "--keep-going", "--nolock", "--rerun-incomplete",
+            "--rerun-triggers", "mtime", "--nocolor", *more,
+            "--config", f"top={TOP}", f"python={sys.executable}"]
+
+
+def run(planned: dict, folder: Path, console: Console, cores: int | None = None,
+        profile: str | None = None) -> None:
+    """Do what is not done yet.  A LabError names the jobs that failed and their logs."""
+    log = folder / "log" / "snakemake.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as out:
+        try:
+            process = subprocess.Popen(command(folder, cores, profile), stdout=out, stderr=out,
+                                       start_new_session=True)
+        except FileNotFoundError:
+            raise LabError("snakemake is not installed (Debian: snakemake)") from None
+        try:
+            _show(process, planned, folder, console, cores or len(os.sched_getaffinity(0)))
+        except BaseException:
+            # Its own process group: Snakemake, the jobs and their emulators.
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        raise LabError(failure(planned, folder, log))
+
+
+def failure(planned: dict, folder: Path, log: Path) -> str:
+    """Which jobs are not done, each with its log's last line."""
+    said = []
+    for job in planned["jobs"]:
+        mine = folder / "log" / f"{job}.log"
+        if not plan.cell_path(job, folder).exists() and mine.exists():
+            lines = mine.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+            said.append(f"job {job} ({cells_of(planned, job)}) failed: {lines[-1]}; log: {mine}")
+    return "\n".join(said or [f"the workflow failed; log: {log}"])
+
+
+def cells_of(planned: dict, job: str) -> str:
+    """The first cell that a job is of, in words."""
+    for name, cells in planned["cells"].items():
+        for cell in cells:
+            if job in cell["jobs"]:
+                return f"{name}: {', '.join(cell['labels'].values())}"
+    return "no cell"
+
+
+class Meter:
+    """Time left: what is left of the expected wall time, at the rate that jobs went so far."""
+
+    def __init__(self, planned: dict, folder: Path, cores: int):
+        self.cores = cores
+        self.paths = {job: plan.cell_path(job, folder) for job in planned["jobs"]}
+        self.expected = {name: job["expected_wall_s"] for name, job in planned["jobs"].items()}
+        self.link = planned["link"]
+        self.paths[self.link] = plan.link_path(planned, folder)
+        self.expected[self.link] = LINK_WALL_S
+        self.done: set[str] = set()
+        self.took_s = self.expected_s = 0.0
+        self.look()
+
+    def look(self) -> None:
+        """Take up what was finished since."""
+        for job in self.paths.keys() - self.done:
+            if self.paths[job].exists():
+                self.done.add(job)
+                found = {} if job == self.link else json.loads(self.paths[job].read_text())
+                if found and not found["from_cache"]:
+                    self.took_s += found["wall_s"]
+                    self.expected_s += self.expected[job]
+
+    def left_s(self) -> float:
+        rate = self.took_s / self.expected_s if self.expected_s else 1.0
+        left = [expected for name, expected in self.expected.items() if name not in self.done]
+        # The last jobs do not share the cores evenly.
+        return max(sum(left) / self.cores, max(left, default=0)) * rate
+
+
+def _show(process: subprocess.Popen, planned: dict, folder: Path, console: Console, cores: int) -> None:
+    meter = Meter(planned, folder, cores)
+    with Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"),
+                  TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console,
+                  transient=not console.is_terminal) as bar:
+        task = bar.add_task("runs", total=len(meter.paths), count="", left="")
+        while True:
+            ended = process.poll() is not None
+            meter.look()
+            bar.update(task, completed=len(meter.done), count=f"{len(meter.done)}/{len(meter.paths)}",
+                       left=f"about {meter.left_s():.0f} s left")
+            if ended:
+                return
+            time.sleep(POLL_S)

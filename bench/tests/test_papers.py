@@ -1,0 +1,628 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The papers' experiments: data files, plans, verdicts, causes, the report.  No emulator."""
+
+import copy
+import dataclasses
+import hashlib
+import io
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from bench.lab import image
+from bench.lab.errors import LabError
+from bench.papers import (
+    cell, experiment, metrics, plan, report, results, statistics, tables, verdict, workflow)
+
+DATA = {
+    "title": "Transfer time", "source": "Somebody, table 1", "what": "How long does it take?",
+    "metric": "transfer_s", "unit": "s", "better": "less", "link": "GEO",
+    "rfc5166": ["throughput"], "rfc9743": ["short flows"], "differs": ["The sky is bluer."],
+    "scenario": {
+        "hop": [{"name": "gateway", "forward": {"rate_mbit": 2, "queue_packets": 40}},
+                {"name": "satellite", "forward": {"delay_ms": 500}}],
+        "flow": [{"cc": "reno", "bytes": 100_000}]},
+    "axis": [
+        {"name": "file", "values": [{"label": "small", "x": 1},
+                                    {"label": "large", "x": 10, "set": {"flow.0.bytes": 1_000_000}}]},
+        {"name": "TCP", "values": [{"label": "Reno"},
+                                   {"label": "Hybla", "set": {"flow.*.cc": "hybla"}},
+                                   {"label": "Ideal", "formula": "ideal_transfer_s"}]},
+        {"name": "settings", "values": [
+            {"label": "of the time"},
+            {"label": "today", "only": {"TCP": ["Hybla"]}, "set": {"sender.initcwnd": 10}}]}],
+    "table": {"rows": ["file"], "columns": ["TCP"]},
+    "paper": {"small": {"Reno": 2.0, "Hybla": 1.5, "Ideal": 1.4}, "large": {"Reno": 8.0, "Hybla": 5.0}},
+    "claim": [{"text": "Hybla is faster", "left": {"TCP": "Hybla"}, "right": {"TCP": "Reno"},
+               "is": "less"}],
+    "figure": [{"title": "Figure 1", "kind": "lines", "x": "file", "series": "TCP",
+                "y_label": "time, s"},
+               {"title": "Figure 2", "kind": "bars", "x": "file", "series": "TCP",
+                "y_label": "time, s"},
+               {"title": "Figure 3", "kind": "series", "metric": "cwnd", "series": "TCP",
+                "y_label": "window", "where": {"file": "large"}}],
+    "missing": [{"label": "CTCP", "why": "not in Linux"}],
+}
+GAIN = {
+    "title": "Gain", "source": "Somebody, table 2", "what": "What is gained?", "unit": "%",
+    "better": "more", "gain": {"value": {"experiment": "one", "TCP": "Hybla"},
+                               "reference": {"experiment": "one", "TCP": "Reno",
+                                             "settings": "of the time"}},
+    "axis": [], "table": {"rows": ["file"], "columns": []}, "paper": {"small": 25.0, "large": 37.5},
+}
+
+
+def read(change=None, data=DATA):
+    """The experiment of DATA, changed by a function of it."""
+    data = copy.deepcopy(data)
+    if change:
+        change(data)
+    return experiment.from_dict(data, "somebody", "one", "one.toml")
+
+
+def put(**pairs):
+    """A change that sets keys at the top."""
+    return lambda data: data.update(pairs)
+
+
+class FakeLab:
+    """A lab whose runs are what their scenarios say, and that plays none."""
+
+    image = image.Image("6.1.0", image.BUILD / "vmlinuz", image.BUILD / "initramfs", "abc", ())
+
+    def identity(self, scenario, extra):
+        return scenario.digest()
+
+
+# ---- data files ------------------------------------------------------------
+
+def test_axes_become_cells():
+    one = read()
+    assert len(one.cells) == 2 * (3 + 1)
+    found = {tuple(each.labels.values()): each for each in one.cells}
+    today = found["large", "Hybla", "today"].scenario
+    assert (today.flows[0].cc, today.flows[0].bytes, today.sender.initcwnd) == ("hybla", 1_000_000, 10)
+    assert found["small", "Reno", "of the time"].scenario.flows[0].bytes == 100_000
+    assert found["small", "Ideal", "of the time"].formula == "ideal_transfer_s"
+    assert one.stated["large", "Hybla"] == 5
+    assert one.of_the_time == "of the time"
+
+
+def bad_axis(number, **pairs):
+    return lambda data: data["axis"][number]["values"][0].update(pairs)
+
+
+@pytest.mark.parametrize("change, said", [
+    (put(colour="red"), "unknown key 'colour'"),
+    (lambda data: data.pop("source"), "no source"),
+    (lambda data: data["claim"][0].update(maybe=1), "claim 0: unknown key 'maybe'"),
+    (bad_axis(0, colour="x"), "axis 0 value 0: unknown key 'colour'"),
+    (bad_axis(0, set={"hop.moon.forward.rate_mbit": 1}), "there is no 'moon'"),
+    (bad_axis(0, set={"flow.0.cc.x": 1}), "below something that is no table"),
+    (bad_axis(0, set={"flow.0.colour": 1}), "unknown key 'colour'"),
+    (bad_axis(0, only={"planet": ["x"]}), "only names no axis 'planet'"),
+    (lambda data: data.update(rfc5166=["speed"]), "rfc5166 has no 'speed'"),
+    (bad_axis(0, label="large"), "two cells of these labels"),
+    (bad_axis(1, formula="guess"), "no formula 'guess'"),
+    (put(metric="speed"), "no metric 'speed'"),
+    (put(arguments={"flaw": 1}), "transfer_s takes no 'flaw'"),
+    (put(better="faster"), "better is less or more"),
+    (put(table={"rows": ["file"], "columns": []}), "table has"),
+    (put(paper={"small": {"Vegas": 1.0}}), "has no cell"),
+    (put(paper={"small": 1.0}), "no number 2 labels deep"),
+    (lambda data: data["claim"][0].update(left={"TCP": "Vegas"}), "TCP has no 'Vegas'"),
+    (lambda data: data["claim"][0].update(value=1), "either right or value"),
+    (lambda data: data["claim"][0].update({"is": "better"}), "not less, more or within"),
+    (lambda data: data["claim"][0].update(right={"file": "small"}), "name different axes"),
+    (lambda data: data["figure"][0].update(kind="pie"), "not lines, bars or series"),
+    (lambda data: data["figure"][0].update(x="planet"), "no axis 'planet'"),
+    (lambda data: data["figure"][2].update(metric="colour"), "no metric 'colour'"),
+    (lambda data: data.pop("scenario"), r"either a \[scenario\] or a \[gain\]"),
+    (put(statistic="least"), "statistic is mean or max"),
+])
+def test_what_is_wrong_with_a_file_is_said(change, said):
+    with pytest.raises(LabError, match=said) as caught:
+        read(change)
+    assert "one.toml" in str(caught.value)
+
+
+def test_set_reaches_lists_quoted_keys_and_what_is_not_there():
+    table = {"hop": [{"name": "a"}, {"name": "b"}]}
+    experiment.put(table, "hop.b.forward.rate_mbit", 2, "here")
+    experiment.put(table, "hop.*.x", 1, "here")
+    experiment.put(table, "hop.0.y", 3, "here")
+    experiment.put(table, 'receiver.sysctl."net.ipv4.tcp_rmem"', "1 2 3", "here")
+    assert table == {"hop": [{"name": "a", "x": 1, "y": 3},
+                             {"name": "b", "forward": {"rate_mbit": 2}, "x": 1}],
+                     "receiver": {"sysctl": {"net.ipv4.tcp_rmem": "1 2 3"}}}
+
+
+def test_copies_of_a_flow():
+    table = {"flow": [{"cc": "reno", "bytes": 1, "copies": 3, "apart_s": 0.5},
+                      {"cc": "bbr", "bytes": 2}]}
+    flows = experiment.copied_flows(table, "here")["flow"]
+    assert [flow.get("start_s", 0) for flow in flows] == [0, 0.5, 1, 0]
+    assert [flow["cc"] for flow in flows] == 3 * ["reno"] + ["bbr"]
+    with pytest.raises(LabError, match="no number of flows"):
+        experiment.copied_flows({"flow": [{"copies": 0}]}, "here")
+
+
+def test_like_takes_over_what_another_has(tmp_path):
+    folder = tmp_path / "caini"
+    folder.mkdir()
+    (folder / "one.toml").write_text("""
+title = "One"
+source = "s"
+what = "w"
+metric = "transfer_s"
+unit = "s"
+better = "less"
+[scenario]
+hop = [ { name = "gateway", forward = { rate_mbit = 2, queue_packets = 40 } },
+        { name = "satellite", forward = { delay_ms = 500 } } ]
+flow = [ { cc = "reno", bytes = 1000 } ]
+[[axis]]
+name = "file"
+values = [ { label = "small" }, { label = "large", set = { "flow.0.bytes" = 5000 } } ]
+[table]
+rows = ["file"]
+columns = []
+""")
+    head = "".join(f'{key} = "{value}"\n' for key, value in (
+        ("title", "Two"), ("source", "s"), ("what", "w"), ("metric", "transfer_s"), ("unit", "s"),
+        ("better", "less")))
+    (folder / "two.toml").write_text(head + """
+[like]
+experiment = "one"
+set = { "hop.satellite.forward.loss_pct" = 1 }
+keep = { file = ["large"] }
+""")
+    _, two = experiment.load_all(["caini"], tmp_path)
+    only, = two.cells
+    assert (only.scenario.flows[0].bytes, only.scenario.hops[1].forward.loss_pct) == (5000, 1)
+    (folder / "two.toml").write_text(head + '[like]\nexperiment = "one"\nkeep = { file = ["huge"] }\n')
+    with pytest.raises(LabError, match="has not all of"):
+        experiment.load_all(["caini"], tmp_path)
+
+
+def test_every_file_of_the_papers_can_be_read():
+    found = experiment.load_all()
+    assert {one.paper for one in found} == set(experiment.PAPERS)
+    table3 = next(one for one in found if one.id == "marchese/table3")
+    # The paper's own sum for 3 MB at 2 Mbit/s.
+    ideal = next(table3.matching({"rate": "2 Mbit/s", "file": "3 MB", "TCP": "Ideal"}))
+    assert metrics.FORMULAS[ideal.formula](ideal.scenario) == pytest.approx(13.54, abs=0.005)
+
+
+# ---- plans -----------------------------------------------------------------
+
+def test_cells_that_ask_for_one_run_share_it():
+    first = read()
+    second = dataclasses.replace(read(put(metric="retransmits", figure=[])), name="two")
+    made = plan.make([first, second], FakeLab())
+    assert len(made["jobs"]) == 6               # not the formula's
+    keys = {key for job in made["jobs"].values() for key in job["measures"]}
+    assert keys == {plan.measure_key("transfer_s", {}), plan.measure_key("retransmits", {}),
+                    plan.measure_key("cwnd", {})}
+    assert made["cells"]["somebody/one"][0]["jobs"] == made["cells"]["somebody/two"][0]["jobs"]
+
+
+def test_only_what_is_random_has_more_than_one_seed():
+    assert len(plan.make([read()], FakeLab(), 5)["jobs"]) == 6
+    made = plan.make([read(put(random=True))], FakeLab(), 5)
+    assert len(made["jobs"]) == 30
+    assert {job["table"]["seed"] for job in made["jobs"].values()} == {1, 2, 3, 4, 5}
+
+
+def test_a_plan_can_be_read_again(tmp_path):
+    made = plan.make([read()], FakeLab())
+    plan.write(made, tmp_path)
+    assert plan.read(tmp_path) == made
+    assert plan.image_of(plan.read(tmp_path)) == FakeLab.image
+    with pytest.raises(LabError, match="no plan"):
+        plan.read(tmp_path / "elsewhere")
+
+
+# ---- statistics ------------------------------------------------------------
+
+def test_students_interval():
+    """Of 2, 4, 6: deviation 2, and 4.3027 of it over the root of 3."""
+    found = statistics.estimate([2, 4, 6], 95)
+    assert found.mean == 4
+    assert found.half == pytest.approx(4.3027 * 2 / math.sqrt(3), rel=1e-4)
+    assert statistics.estimate([5], 95).half is None
+    assert statistics.quantile(90, 11) == pytest.approx(1.8125, rel=1e-4)
+
+
+def test_seeds_needed_are_enough_and_one_less_is_not():
+    values = [9, 10, 11, 10]
+    count = statistics.seeds_needed(values, 95, 5)
+    deviation = np.std(values, ddof=1)
+
+    def half(number):
+        return statistics.quantile(95, number) * deviation / math.sqrt(number)
+
+    assert half(count) <= 0.5 < half(count - 1)
+    assert statistics.seeds_needed([1], 95, 5) is None
+    assert statistics.seeds_needed([1, 100], 95, 0.001, most=50) is None
+
+
+# ---- verdicts --------------------------------------------------------------
+
+@pytest.mark.parametrize("values, paper, expected", [
+    ([115], 100, verdict.REPRODUCED), ([85], 100, verdict.REPRODUCED),
+    ([116], 100, verdict.SAME_ORDER), ([300], 100, verdict.SAME_ORDER), ([34], 100, verdict.SAME_ORDER),
+    ([301], 100, verdict.NOT), ([33], 100, verdict.NOT),
+    ([110, 120, 130, 140], 100, verdict.SAME_ORDER),
+    ([95, 110, 130, 130], 100, verdict.REPRODUCED),     # 116 within 27
+    ([90, 120, 150, 140], 100, verdict.SAME_ORDER),     # an interval of 42 to a side says nothing
+    ([1, 300], 100, verdict.SAME_ORDER),
+])
+def test_of_a_value(values, paper, expected):
+    assert verdict.of_value(read(), statistics.estimate(values, 95), paper) == expected
+
+
+def test_what_never_came_is_not_reproduced():
+    assert verdict.of_value(read(), None, 10) == verdict.NOT
+    assert verdict.of_value(read(), None, experiment.NEVER) == verdict.REPRODUCED
+    assert verdict.of_value(read(), statistics.estimate([10], 95), experiment.NEVER) == verdict.NOT
+
+
+def test_gains_are_compared_by_points():
+    percent = read(put(unit="%"))
+    for ours, paper, expected in (
+            (54, 50, verdict.REPRODUCED), (46, 50, verdict.REPRODUCED), (69, 50, verdict.SAME_ORDER),
+            (71, 50, verdict.NOT),
+            # One of 3 % is not reproduced by none at all.
+            (4, 3, verdict.REPRODUCED), (0, 3, verdict.SAME_ORDER), (0.9, 0, verdict.REPRODUCED)):
+        assert verdict.of_value(percent, statistics.estimate([ours], 95), paper) == expected
+
+
+@pytest.mark.parametrize("relation, left, right, factor, expected", [
+    ("less", 1, 2, 1, verdict.REPRODUCED), ("less", 2, 2, 1, verdict.SAME_ORDER),
+    ("less", 2.3, 2, 1, verdict.SAME_ORDER), ("less", 2.4, 2, 1, verdict.NOT),
+    ("more", 2.1, 2, 1, verdict.REPRODUCED), ("more", 2.1, 2, 1.1, verdict.SAME_ORDER),
+    ("more", 1, 2, 1, verdict.NOT),
+    ("within", 2.1, 2, 0.1, verdict.REPRODUCED), ("within", 2.25, 2, 0.1, verdict.SAME_ORDER),
+    ("within", 3, 2, 0.1, verdict.NOT), ("more", 0, 0, 1, verdict.NOT),
+])
+def test_of_a_pair(relation, left, right, factor, expected):
+    sides = (statistics.estimate([value], 95) for value in (left, right))
+    assert verdict.of_pair(read(), relation, *sides, factor) == expected
+
+
+def test_a_pair_whose_intervals_overlap():
+    """1 and 2 on average, and either could be the larger."""
+    wide, narrow = ([statistics.Estimate(mean, half, 5) for mean in (1, 2)] for half in (0.6, 0.4))
+    assert verdict.of_pair(read(), "less", *wide, 1) == verdict.SAME_ORDER
+    assert verdict.of_pair(read(), "less", *narrow, 1) == verdict.REPRODUCED
+    assert verdict.of_pair(read(), "more", *reversed(narrow), 1) == verdict.REPRODUCED
+
+
+def test_a_pair_of_which_one_never_came_to_it():
+    never, soon = statistics.Estimate(math.inf, None, 1), statistics.Estimate(5, None, 1)
+    assert verdict.of_pair(read(), "less", soon, never, 1) == verdict.REPRODUCED
+    assert verdict.of_pair(read(), "less", never, soon, 1) == verdict.NOT
+    assert verdict.of_pair(read(), "less", never, never, 1) == verdict.NOT
+    assert verdict.of_pair(read(), "within", never, soon, 1) == verdict.NOT
+
+
+# ---- causes ----------------------------------------------------------------
+
+CALM = {"cc": "reno", "segments": 700, "retransmits": 0, "busy_s": 8.0, "min_rtt_s": 0.5, "mss": 1448,
+        "bytes_acked": 1_000_000, "rwnd_limited": 0.0, "sndbuf_limited": 0.0, "first_cwnd": 10,
+        "max_cwnd": 90, "timeouts": 0, "peer_window": 32000, "max_srtt_s": 0.6,
+        "recovery": 0.0, "rounds": [10, 20, 40]}
+LOSSY = {"retransmits": 30, "first_loss_s": 2.5, "first_loss_flight": 93, "recovery": 0.4}
+
+
+def case(ours=10.0, queue_drops=0, link_losses=0, paper=5.0, **its):
+    facts = {"rtt_s": 0.5, "bdp_packets": 83, "queue_packets": 40, "queue_drops": queue_drops,
+             "link_losses": link_losses, "flows": [{**CALM, **its}]}
+    return verdict.Case(paper, ours, "less", "s", facts)
+
+
+@pytest.mark.parametrize("rule, seen, words", [
+    (verdict.receiver_window, case(rwnd_limited=0.8), ["80 %", "32.0 kB", "500 ms"]),
+    (verdict.send_buffer, case(sndbuf_limited=0.5), ["50 %", "socket buffer"]),
+    (verdict.overflow, case(queue_drops=30, timeouts=1, **LOSSY),
+     ["40 packets dropped 30", "2.50 s", "93 segments", "83", "40 %", "1 timeout"]),
+    (verdict.link_loss, case(link_losses=7, **LOSSY),
+     ["700 segments", "lost 7 packets", "2.50 s", "40 %", "without a timeout"]),
+    (verdict.link_loss, case(ours=3.0, link_losses=1, **LOSSY), ["lost 1 packet,"]),
+    (verdict.timeouts, case(timeouts=2, retransmits=9), ["2 times", "9 of 700"]),
+    (verdict.first_windows, case(busy_s=3.0, ours=3.0), ["3 flights of 10, 20, 40", "10.0", "6.0"]),
+    (verdict.smooth, case(ours=3.0, max_cwnd=120),
+     ["nothing was sent again", "120 segments", "1.00 Mbit/s"]),
+    (verdict.numbers, case(), ["700 segments sent", "0 dropped by queues", "90 segments"]),
+])
+def test_each_cause_is_found_by_its_rule(rule, seen, words):
+    text = rule(seen)
+    assert all(word in text for word in words), text
+    assert verdict.cause(seen) == text
+
+
+def test_a_cause_needs_what_it_speaks_of():
+    """Without a capture or a trace the last rule still has numbers."""
+    bare = dataclasses.replace(case(), facts={
+        "rtt_s": 0.5, "bdp_packets": 83, "queue_packets": 40, "queue_drops": 3, "link_losses": 0,
+        "flows": [{"cc": "reno"}]})
+    assert verdict.cause(bare) == "reno: 3 dropped by queues, 0 lost on links."
+
+
+def test_a_cause_says_nothing_of_timeouts_that_it_does_not_know_of():
+    seen = case(link_losses=7, **LOSSY)
+    del seen.facts["flows"][0]["timeouts"]
+    assert "30 of them again" in verdict.cause(seen) and "timeout" not in verdict.cause(seen)
+
+
+def test_a_split_flows_cause_is_its_first_connections():
+    """Whatever that one waited for was not what the value is of."""
+    text = verdict.cause(case(rwnd_limited=0.8, proxied=True))
+    assert text.startswith("reno (its connection to the proxy): 700 segments")
+
+
+def test_what_never_came_is_said():
+    assert verdict.cause(case(ours=None)).startswith("It never came to that. ")
+
+
+def test_the_cause_of_a_gain_is_what_it_is_computed_from():
+    text = verdict.of_gain([("MTSI", "(run a)", 12.0, 10.0), ("Reno", "(run b)", 5.0, None)])
+    assert "MTSI is 1.20 times the paper's 10 (run a); Reno is 5" in text and "(run b)" in text
+
+
+# ---- results and report ----------------------------------------------------
+
+VALUES = {("small", "Reno"): 2.1, ("small", "Hybla"): 1.6, ("large", "Reno"): 30.0,
+          ("large", "Hybla"): 9.0}
+
+
+LINK = [{"check": "rates", "what": "10 Mbit/s, overloaded", "unit": "Mbit/s", "measured": 9.9991,
+         "expected": 10.0, "low": 9.99, "high": 10.01, "passed": True},
+        {"check": "bit_errors", "what": "BER 1e-5, 1500 bytes (5000 draws)", "unit": "%",
+         "measured": 13.77, "expected": 11.31, "low": 10.2, "high": 12.5, "passed": False}]
+
+
+def finished(tmp_path, experiments, values=VALUES, left_out=0):
+    """Jobs' files with the values by file and TCP, as if they had been run."""
+    made = plan.make(experiments, FakeLab())
+    plan.write(made, tmp_path)
+    plan.link_path(made, tmp_path).write_text(json.dumps(LINK))
+    written = set()
+    for entry in made["cells"]["somebody/one"]:
+        value = values[tuple(entry["labels"].values())[:2]] if entry["jobs"] else None
+        for job in entry["jobs"]:
+            if job in written:
+                continue
+            written.add(job)
+            found = {"job": job, "hash": hashlib.sha256(job.encode()).hexdigest(), "seed": 1,
+                     "folder": f"build/runs/{job}", "wall_s": 6.0, "expected_wall_s": 3.0,
+                     "from_cache": False, "kernel": "6.1.0",
+                     "facts": case(queue_drops=30, **LOSSY).facts,
+                     "oracle": {"counts": {"mtsi": {"flows": 1, "events": 9, "changes": 4}},
+                                "differences": [], "unchecked": {}},
+                     "values": {plan.measure_key("transfer_s", {}): value,
+                                plan.measure_key("cwnd", {}): {"t": [0, 1, 2], "y": [10, 20, 40]}}}
+            if len(written) > left_out:
+                path = plan.cell_path(job, tmp_path)
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(json.dumps(found))
+    return made
+
+
+def with_gain():
+    one = read()
+    two = experiment.from_dict(copy.deepcopy(GAIN), "somebody", "two", "two.toml")
+    return [one, experiment.expand_gain(two, {"one": one, "two": two})]
+
+
+def test_values_verdicts_and_causes(tmp_path):
+    both = with_gain()
+    data = results.Results(finished(tmp_path, both), both, tmp_path).as_dict()
+    one, two = data["experiments"]
+    by_labels = {tuple(entry["labels"].values()): entry for entry in one["cells"]}
+    assert by_labels["small", "Reno", "of the time"]["verdict"] == verdict.REPRODUCED
+    assert by_labels["large", "Hybla", "of the time"]["verdict"] == verdict.SAME_ORDER
+    missed = by_labels["large", "Reno", "of the time"]
+    assert missed["verdict"] == verdict.NOT and "dropped 30" in missed["cause"]
+    assert missed["jobs"][0] in missed["cause"]
+    assert by_labels["large", "Hybla", "today"]["verdict"] is None
+    assert by_labels["small", "Ideal", "of the time"]["verdict"] is None
+    gains = {tuple(entry["labels"].values()): entry["mean"] for entry in two["cells"]}
+    assert gains["small", "of the time"] == pytest.approx(100 * (2.1 - 1.6) / 2.1)
+    assert [entry["verdict"] for entry in two["cells"] if entry["verdict"]] == [
+        verdict.REPRODUCED, verdict.NOT]
+    assert "3.75 times the paper's 8" in two["cells"][2]["cause"]
+    claim, = one["claims"]
+    assert claim["verdict"] == verdict.REPRODUCED and len(claim["pairs"]) == 2
+    assert tables.claim_causes(claim) == []
+    assert results.counts(data)["somebody"] == {
+        "values": {verdict.REPRODUCED: 3, verdict.SAME_ORDER: 1, verdict.NOT: 2},
+        "claims": {verdict.REPRODUCED: 1, verdict.SAME_ORDER: 0, verdict.NOT: 0}}
+
+
+def test_a_claim_that_does_not_hold_shows_both_runs(tmp_path):
+    one = read(lambda data: data["claim"][0].update({"is": "more"}))
+    data = results.Results(finished(tmp_path, [one]), [one], tmp_path).as_dict()
+    claim, = data["experiments"][0]["claims"]
+    assert claim["verdict"] == verdict.NOT
+    (_, pair, cause), *_ = tables.claim_causes(claim)
+    assert pair == "small, Hybla"
+    assert cause.count("700 segments sent, 30 of them again") == 2 and cause.count("(run ") == 2
+
+
+def test_a_gain_of_what_should_be_more_is_the_increase(tmp_path):
+    one = read(put(better="more"))
+    two = experiment.from_dict(copy.deepcopy(GAIN), "somebody", "two", "two.toml")
+    both = [one, experiment.expand_gain(two, {"one": one, "two": two})]
+    data = results.Results(finished(tmp_path, both), both, tmp_path).as_dict()
+    gains = {tuple(entry["labels"].values()): entry["mean"] for entry in data["experiments"][1]["cells"]}
+    assert gains["small", "of the time"] == pytest.approx(100 * (1.6 - 2.1) / 2.1)
+
+
+def test_a_maximum_over_seeds_has_no_interval(tmp_path, monkeypatch):
+    one = read(put(random=True, statistic="max"))
+    made = results.Results(finished(tmp_path, [one]), [one], tmp_path)
+    monkeypatch.setattr(made, "values", lambda *_: [1.0, 3.0, 2.0])
+    assert made.estimate(one, one.cells[0]) == statistics.Estimate(3.0, None, 3)
+
+
+def test_a_gain_knows_its_cells():
+    _, two = with_gain()
+    assert [tuple(each.labels.values()) for each in two.cells] == [
+        ("small", "of the time"), ("small", "today"), ("large", "of the time"), ("large", "today")]
+    data = copy.deepcopy(GAIN)
+    data["gain"]["value"]["experiment"] = "three"
+    other = experiment.from_dict(data, "somebody", "two", "two.toml")
+    with pytest.raises(LabError, match="no experiment 'three'"):
+        experiment.expand_gain(other, {"one": read(), "two": other})
+
+
+def test_a_run_that_never_came_to_it(tmp_path):
+    one = read()
+    values = {**VALUES, ("large", "Reno"): None}
+    data = results.Results(finished(tmp_path, [one], values), [one], tmp_path).as_dict()
+    entry = next(entry for entry in data["experiments"][0]["cells"]
+                 if list(entry["labels"].values()) == ["large", "Reno", "of the time"])
+    assert entry["verdict"] == verdict.NOT and entry["cause"].startswith("It never came to that")
+    claim, = data["experiments"][0]["claims"]
+    assert claim["of"] == len(claim["pairs"]) == 2      # and it is in the claim, as the worst
+
+
+def test_a_claim_without_all_of_its_pairs_has_no_verdict(tmp_path):
+    one = read()
+    data = results.Results(finished(tmp_path, [one], left_out=4), [one], tmp_path).as_dict()
+    claim, = data["experiments"][0]["claims"]
+    assert len(claim["pairs"]) < claim["of"] and claim["verdict"] is None
+    assert "measured" in tables.claim_text(claim)
+
+
+def test_a_value_that_a_setting_was_chosen_by(tmp_path):
+    one = read(put(fitted=[{"file": "large", "TCP": "Reno"}]))
+    data = results.Results(finished(tmp_path, [one]), [one], tmp_path).as_dict()
+    chosen = [entry for entry in data["experiments"][0]["cells"] if entry["fitted"]]
+    assert chosen and all(entry["verdict"] is None for entry in chosen)
+    assert "8 (fitted)" in [place.paper for _, row in tables.table(data["experiments"][0]).rows
+                            for place in row if place]
+    with pytest.raises(LabError, match="TCP has no 'Tahoe'"):
+        read(put(fitted=[{"TCP": "Tahoe"}]))
+
+
+@pytest.mark.parametrize("left_out", [0, 4])
+def test_the_report_is_drawn_from_what_is_there(tmp_path, left_out):
+    both = with_gain()
+    found = results.Results(finished(tmp_path, both, left_out=left_out), both, tmp_path)
+    about = {"kernel": "6.1.0", "emulator": "QEMU 7.2", "seeds": 1, "date": "2026-01-01", "commit": None}
+    data = report.write(found, about, tmp_path)
+    assert report.read(tmp_path) == json.loads(json.dumps(data))
+    index, page, text = ((tmp_path / name).read_text()
+                         for name in ("index.html", "somebody.html", "papers.md"))
+    assert "short flows" in index
+    assert "2 figures, 1 outside" in " ".join(index.split()) and "13.77" in index
+    assert page.count("<img") == 3 and "The sky is bluer." in page and "CTCP: not in Linux" in page
+    assert ("4 runs are not done" in index) == bool(left_out)
+    if not left_out:
+        assert "Hybla" in index
+        assert "| large | ≠ 30 (8, ×3.75) | ≈ 9 (5, ×1.80) [9] |" in text
+        assert "(run " in page and "dropped 30" in page
+        assert "holds in 2 of 2" in text
+
+
+def test_which_policy_for_which_link(tmp_path):
+    one = read()
+    data = results.Results(finished(tmp_path, [one]), [one], tmp_path).as_dict()
+    found = tables.contests(data)
+    assert list(found) == ["GEO"]
+    assert [contest.ranked[0][0] for contest in found["GEO"]] == ["Hybla", "Hybla"]
+    assert tables.winners(found["GEO"]) == {"of the time": [("Hybla", 2, 2), ("Reno", 0, 2)]}
+    assert tables.leaders([("a", 2, 2), ("b", 2, 2), ("c", 1, 1), ("d", 0, 2)]) == [
+        ("a", 2, 2), ("b", 2, 2)]
+    assert tables.all_settings(found) == ["of the time"]
+    assert tables.path_text(found["GEO"][0].path) == (
+        "2 Mbit/s, 500 ms, rate × RTT 83, queue 40 packets, no loss, 1 flow")
+
+
+def test_how_many_seeds_the_papers_precision_takes():
+    cells = [{"seeds_needed": number} for number in (None, 7, 30, 12)]
+    said = tables.seeds_text({"cells": cells, "precision_pct": 5, "confidence_pct": 90})
+    assert said == ("For ±5 % at 90 % confidence the widest cell would need 30 seeds, "
+                    "the median one 12.")
+    assert tables.seeds_text({"cells": cells, "precision_pct": None, "confidence_pct": 90}) == ""
+
+
+@pytest.mark.parametrize("value, shown", [
+    (12.345678, "12.35"), (0.0000123456, "0.0000123"), (123456.7, "123457"), (0.6789, "0.6789"),
+    (0, "0"), (None, "–"), (-399.94, "-399.9")])
+def test_numbers_as_text(value, shown):
+    assert tables.number(value) == shown
+
+
+def test_an_oracles_difference_is_found():
+    data = {"runs": {"a": {"oracle": {"differences": []}}, "b": {"oracle": {"differences": ["x"]}}}}
+    assert results.oracle_differences(data) == {"b": ["x"]}
+
+
+# ---- the workflow ----------------------------------------------------------
+
+def test_the_workflow_wants_what_is_not_there(tmp_path):
+    """A dry run names the jobs that have no file yet, and the report."""
+    one = read()
+    made = finished(tmp_path, [one], left_out=4)
+    done = subprocess.run(workflow.command(tmp_path, 1, None, ("--dry-run",)), text=True,
+                          capture_output=True, cwd=tmp_path)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    missing = [job for job in made["jobs"] if not plan.cell_path(job, tmp_path).exists()]
+    assert len(missing) == 4 and all(f"cells/{job}.json" in said for job in missing)
+    assert not any(f"output: cells/{job}.json" in said for job in set(made["jobs"]) - set(missing))
+    assert "rule report" in said
+
+
+def test_a_failed_job_is_named_with_its_log(tmp_path, monkeypatch):
+    """The plan's image is not there, so every job fails; what was done before stays."""
+    one = read()
+    made = finished(tmp_path, [one], left_out=1)
+    with pytest.raises(LabError) as caught:
+        workflow.run(made, tmp_path, Console(file=io.StringIO()), 1)
+    said = str(caught.value)
+    job, = [job for job in made["jobs"] if not plan.cell_path(job, tmp_path).exists()]
+    assert f"job {job} (somebody/one: " in said and f"log: {tmp_path}/log/{job}.log" in said
+    assert not (tmp_path / "papers.json").exists()
+
+
+def test_time_left_goes_by_what_jobs_took(tmp_path):
+    one = read()
+    made = finished(tmp_path, [one], left_out=4)
+    expected = sorted(job["expected_wall_s"] for name, job in made["jobs"].items()
+                      if not plan.cell_path(name, tmp_path).exists())
+    meter = workflow.Meter(made, tmp_path, cores=2)
+    assert len(meter.done) == 3 and made["link"] in meter.done
+    took = 12 / sum(made["jobs"][job]["expected_wall_s"] for job in meter.done - {made["link"]})
+    assert meter.left_s() == pytest.approx(sum(expected) / 2 * took)
+    plan.link_path(made, tmp_path).unlink()
+    assert workflow.Meter(made, tmp_path, cores=2).left_s() == pytest.approx(
+        max(workflow.LINK_WALL_S, (sum(expected) + workflow.LINK_WALL_S) / 2) * took)
+
+
+# ---- metrics ---------------------------------------------------------------
+
+def test_ranges_are_merged():
+    assert metrics._merged([(5, 7), (1, 3), (2, 4), (7, 9)]) == [(1, 4), (5, 9)]
+
+
+def test_numbers_are_made_plain():
+    assert cell._plain({"a": np.float64(1.5), "b": (np.int64(2), None)}) == {"a": 1.5, "b": [2, None]}
+    with pytest.raises(LabError, match="nan"):
+        cell._plain(float("nan"))
+
+
+def test_the_command_line_lists_what_there_is():
+    done = subprocess.run([sys.executable, "-m", "bench.papers", "--help"], text=True,
+                          capture_output=True, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0 and "cell JOB" in done.stdout

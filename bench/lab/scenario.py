@@ -392,7 +392,12 @@ class Scenario:
     @property
     def extras(self) -> tuple[str, ...]:
         """What a Lab needs to play it, beside the base image."""
-        return ("papers",) if satellite.links(self) else ()
+        stages = [stage for hop in self.hops for stage in (hop.forward, hop.reverse)]
+        needs = (satellite.links(self), any(hop.pep for hop in self.hops),
+                 any(stage.aqm in ("codel", "pie") for stage in stages),
+                 any(flow.tool in ("background", "page") for flow in self.flows),
+                 any("delayed_acks" in line for line in (*self.before, *self.commands)))
+        return ("papers",) if any(needs) else ()
 
     def check(self) -> "Scenario":
         if not self.hops or not self.flows:

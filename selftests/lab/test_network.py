@@ -99,6 +99,16 @@ def test_red_has_the_weight_asked_for():
         Red(weight=0.002).check("here")
 
 
+@pytest.mark.parametrize("more", [
+    {"pep": "cubic"}, {"forward": {"rate_mbit": 2, "queue_packets": 9, "aqm": "pie"}},
+    {"flows": [{"cc": "cubic", "tool": "page", "objects": [9]}]},
+    {"before": ["delayed_acks $(pidof flow)"]}])
+def test_a_scenario_knows_the_image_it_needs(more):
+    made = path(**{"flows": [{"cc": "cubic", "bytes": 9}], **more})
+    assert made.extras == ("papers",)
+    assert path([{"cc": "cubic", "bytes": 9}]).extras == ()
+
+
 def test_a_rate_changes(papers):
     """2 Mbit/s, and from second 8 on half of it, with the queue as it was."""
     run = papers.run(path([{"cc": "cubic", "seconds": 16}], change=[

@@ -262,7 +262,8 @@ def test_parameters_reach_a_loaded_module(lab, geo):
     ({"rtt_ms": 0, "line": {"reorder_pct": 1}}, "without a delay to skip"),
     ({"flow": {"write_ms": 5}}, "goes with write_ms"),
     ({"change": [{"at_s": 1, "hop": "moon", "forward": {"delay_ms": 1}}]}, "no hop 'moon'"),
-    ({"change": [{"at_s": 1, "hop": "gateway", "forward": {"delay_ms": 1}}]}, "delay and loss can change, or a rate")])
+    ({"change": [{"at_s": 1, "hop": "gateway", "forward": {"delay_ms": 1}}]},
+     "delay and loss can change, or a rate")])
 def test_a_scenario_with_a_mistake_is_refused(geo, table, said):
     with pytest.raises(LabError, match=said):
         geo("cubic", bytes=1000, **table)

@@ -268,7 +268,8 @@ def test_a_mark_reduces(lab, geo):
 
 def test_a_mark_in_recovery_reduces(lab, geo):
     """0.1 s without a packet begin a recovery that the estimate bears; of what comes a moment later,
-    when the recovery has begun, a fifth is marked.  The core does not ask for an ssthresh again: 80 % of the window before is left."""
+    when the recovery has begun, a fifth is marked.  The core does not ask for an ssthresh again: 80 %
+    of the window before is left."""
     ecn = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
     run = lab.run(geo(CC, seconds=15, rate_mbit=10, sender=ecn, receiver=ecn, commands=[
         on_satellite(8, "loss 100%"), on_satellite(8.1, ""), on_satellite(8.25, "loss random 20% ecn"),

@@ -282,12 +282,6 @@ def speed(runs: list[Run], items) -> float | None:
     return float(np.median(rates)) if rates else None
 
 
-def jain(rates: list[float]) -> float | None:
-    """Jain's index of fairness: 1 when all get the same, 1/n when one gets everything."""
-    squares = sum(rate * rate for rate in rates)
-    return sum(rates) ** 2 / (len(rates) * squares) if squares else None
-
-
 def told_by_flows(run: Run) -> list[dict]:
     """The kernel's TCP_INFO at the end of each flow."""
     return [run.json(f"flow-{number}.json") for number in range(len(run.scenario.flows))]
@@ -317,7 +311,7 @@ def _long_rows(pairs) -> list[dict]:
                  for item, run in mine]
         rows.append({
             "policy": policy, "loss_pct": loss_pct, "flows_mbit": rates,
-            "goodput_mbit": [sum(one) for one in rates], "jain": [jain(one) for one in rates],
+            "goodput_mbit": [sum(one) for one in rates], "jain": [measure.jain(one) for one in rates],
             "drops": [measure.queue_drops(run) for _, run in mine],
             "sndbuf_limited_pct": [_waited_pct(run, "sndbuf_limited") for _, run in mine],
             "rwnd_limited_pct": [_waited_pct(run, "rwnd_limited") for _, run in mine],

@@ -133,3 +133,9 @@ def cwnd_series(run: Run, number: int = 0):
     ssthresh[ssthresh >= INFINITE_SSTHRESH] = np.nan
     return ((times[mine].astype("i8") - view.start_ns) / 1e9,
             records["snd_cwnd"][mine].astype(int), ssthresh)
+
+
+def jain(rates: list[float]) -> float | None:
+    """Jain's index of fairness: 1 when all get the same, 1/n when one gets everything."""
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else None

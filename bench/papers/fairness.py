@@ -55,8 +55,7 @@ def fairness(run: Run, hop: str = "r1") -> float:
 
 
 def index(values: list[float]) -> float:
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
+    return measure.jain(values) or 0.0
 
 
 def share_over_mean(run: Run, flow: int = 0, hop: str = "r1") -> float:

@@ -164,9 +164,7 @@ def flow_share(run: Run, flow: int = 0, flows: list | None = None, from_s: float
 
 def jain(run: Run, flows: list | None = None, from_s: float = 0, to_s: float | None = None) -> float:
     """Jain's index of fairness of goodputs: 1 when all get the same, 1/n when one gets all."""
-    rates = [goodput_mbit(run, flow, from_s, to_s) for flow in _numbers(run, flows)]
-    squares = sum(rate * rate for rate in rates)
-    return sum(rates) ** 2 / (len(rates) * squares) if squares else 0.0
+    return measure.jain([goodput_mbit(run, flow, from_s, to_s) for flow in _numbers(run, flows)]) or 0.0
 
 
 # ---- series ----------------------------------------------------------------
@@ -196,29 +194,19 @@ def delivered(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
     base = (int(to_port.seq[0]) + 1) & 0xFFFFFFFF
     acks = packets.where((packets.sport == view.port) & (packets.flags & pcap.ACK > 0)
                          & (packets.flags & (pcap.SYN | pcap.RST) == 0))
-    edge, above, counts = 0, [], []
+    edge, counts = 0, []
+    above: list[tuple[int, int]] = []
     for ack, header in zip(pcap.unwrap(acks.ack, base), acks.raw):
         edge = max(edge, int(ack))
         block = pcap.options(header).get(pcap.SACK, b"")
         for at in range(0, len(block) - 7, 8):
             pair = np.array([int.from_bytes(block[at:at + 4], "big"),
                              int.from_bytes(block[at + 4:at + 8], "big")])
-            above.append(tuple(int(end) for end in pcap.unwrap(pair, base)))
-        above = _merged((low, high) for low, high in above if high > edge)
+            above = received.with_range(above, *(int(end) for end in pcap.unwrap(pair, base)))
+        above = [(low, high) for low, high in above if high > edge]
         counts.append(edge + sum(high - max(low, edge) for low, high in above))
     total = np.maximum.accumulate(np.array(counts)) if counts else np.zeros(0)
     return (acks.t - view.start_ns) / 1e9, total
-
-
-def _merged(ranges) -> list[tuple[int, int]]:
-    """Ranges without overlap, in order."""
-    done: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if done and low <= done[-1][1]:
-            done[-1] = (done[-1][0], max(high, done[-1][1]))
-        else:
-            done.append((low, high))
-    return done
 
 
 def sent_kbyte(run: Run, flow: int = 0, window_s: float = 1.0) -> dict:

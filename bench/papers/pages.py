@@ -57,7 +57,7 @@ def total_download_kbyte(run: Run, flow: int = 0) -> float | None:
 def download_jain(run: Run, flow: int = 0) -> float | None:
     """Jain's index of these goodputs, their formula 2."""
     rates = [download_kbyte(run, number) for number in _from(run, flow)]
-    return None if None in rates else sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates))
+    return None if None in rates else measure.jain(rates)
 
 
 # ---- transfers of a length -------------------------------------------------

@@ -36,7 +36,7 @@ def arrivals(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
     above: list[tuple[int, int]] = []       # what is there beyond the first hole
     for start, size in zip(pcap.unwrap(data.seq, base).tolist(), data.length.tolist()):
         if start > edge:
-            above = _with(above, start, start + size)
+            above = with_range(above, start, start + size)
         else:
             edge = max(edge, start + size)
             while above and above[0][0] <= edge:
@@ -45,7 +45,7 @@ def arrivals(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return t, np.array(counts, dtype=int)
 
 
-def _with(ranges: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
+def with_range(ranges: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
     """Ranges in order and without overlap, and one more."""
     before = [pair for pair in ranges if pair[1] < low]
     after = [pair for pair in ranges if pair[0] > high]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench import compare, cost, overhead
-from bench.lab import machine, pcap
+from bench.lab import machine, measure, pcap
 from bench.lab.errors import LabError
 from bench.lab.paths import GUEST
 
@@ -139,7 +139,7 @@ def test_acks_end_with_the_connection():
 @pytest.mark.parametrize("rates, index", [
     ([5, 5, 5, 5], 1), ([8, 0, 0, 0], 0.25), ([1, 2, 3], 36 / 42), ([7], 1), ([0, 0], None)])
 def test_jain(rates, index):
-    assert compare.jain(rates) == (index if index is None else pytest.approx(index))
+    assert measure.jain(rates) == (index if index is None else pytest.approx(index))
 
 
 def test_without_long_there_is_no_long_run():

@@ -18,7 +18,7 @@ from rich.console import Console
 from bench.lab import image
 from bench.lab.errors import LabError
 from bench.papers import (
-    cell, experiment, metrics, plan, report, results, statistics, tables, verdict, workflow)
+    cell, experiment, metrics, plan, received, report, results, statistics, tables, verdict, workflow)
 
 DATA = {
     "title": "Transfer time", "source": "Somebody, table 1", "what": "How long does it take?",
@@ -613,7 +613,10 @@ def test_time_left_goes_by_what_jobs_took(tmp_path):
 # ---- metrics ---------------------------------------------------------------
 
 def test_ranges_are_merged():
-    assert metrics._merged([(5, 7), (1, 3), (2, 4), (7, 9)]) == [(1, 4), (5, 9)]
+    ranges = []
+    for low, high in ((5, 7), (1, 3), (2, 4), (7, 9)):
+        ranges = received.with_range(ranges, low, high)
+    assert ranges == [(1, 4), (5, 9)]
 
 
 def test_numbers_are_made_plain():

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import cost, overhead
+from . import cost, overhead, progress
 from .lab import machine, measure, scenario
 from .lab.errors import LabError
 from .lab.run import Lab, Run
@@ -170,19 +169,14 @@ def run_all(lab: Lab, items, console: Console, use_cache: bool = True) -> list[R
     found = 0.0                 # expected wall seconds of what the cache spared
     parts = [0.0] * len(items)  # of each item's expected wall time, what is behind it
     stop = threading.Event()
-    with Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"),
-                  TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console,
-                  transient=not console.is_terminal) as bar:
-        task = bar.add_task("runs", total=total, count=f"0/{len(items)}",
-                            left=f"about {total / cores:.0f} s left")
+    with progress.shown(console, total) as shown:
         lock = threading.Lock()
 
         def show() -> None:
             behind = sum(parts)
             rate = (behind - found) / (time.monotonic() - began) or cores
             finished = sum(result is not None for result in results)
-            bar.update(task, completed=behind, count=f"{finished}/{len(items)}",
-                       left=f"about {(total - behind) / rate:.0f} s left")
+            shown.update(behind, finished, len(items), (total - behind) / rate)
 
         def one(number: int) -> None:
             nonlocal found
@@ -216,6 +210,7 @@ def run_all(lab: Lab, items, console: Console, use_cache: bool = True) -> list[R
 
         # Not Thread.join(): in Python 3.11 one that Ctrl-C breaks off takes the thread for ended.
         ended = queue.SimpleQueue()
+        show()
         for _ in range(cores):
             threading.Thread(target=worker, daemon=True).start()
         left = cores

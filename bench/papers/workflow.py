@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from .. import progress
 from ..lab.errors import LabError
 from ..lab.paths import TOP
 from . import plan
@@ -114,15 +114,11 @@ class Meter:
 
 def _show(process: subprocess.Popen, planned: dict, folder: Path, console: Console, cores: int) -> None:
     meter = Meter(planned, folder, cores)
-    with Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"),
-                  TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console,
-                  transient=not console.is_terminal) as bar:
-        task = bar.add_task("runs", total=len(meter.paths), count="", left="")
+    with progress.shown(console, len(meter.paths)) as runs:
         while True:
             ended = process.poll() is not None
             meter.look()
-            bar.update(task, completed=len(meter.done), count=f"{len(meter.done)}/{len(meter.paths)}",
-                       left=f"about {meter.left_s():.0f} s left")
+            runs.update(len(meter.done), len(meter.done), len(meter.paths), meter.left_s())
             if ended:
                 return
             time.sleep(POLL_S)

@@ -299,6 +299,25 @@ def test_an_undone_timeout_leaves_nothing_behind(lab, geo):
         assert after["min_rtt_us"] <= asked["min_rtt_us"]       # not the 4.6 s of the timeout
 
 
+def test_an_undone_timeout_takes_its_ssthresh_back(lab, geo):
+    """After a loss there is an ssthresh; at the timeout b is above it, and above three quarters of the
+    window, which is what the core has put by.  The core only restores an ssthresh that is above the
+    present one; the timeout's is to go all the same."""
+    run = lab.run(geo(CC, seconds=30, rate_mbit=10, modules={f"tcp_{CC}": {"astart": 0}}, commands=[
+        on_satellite(3, "loss 100%"), on_satellite(3.05, ""), on_satellite(18, "", 4000),
+        on_satellite(25, "")]))
+    found = decisions(run)
+    undone = [n for n, row in enumerate(found) if row["name"] == "undo"]
+    raised = 0
+    for n in undone:
+        asked = [row for row in found[:n] if row["name"] == "ssthresh"][-1]
+        kept = max(asked["ssthresh_old"], asked["cwnd_old"] // 2 + asked["cwnd_old"] // 4)
+        after = next(row for row in found[n + 1:] if row["name"] in ("start", "avoid", "held"))
+        raised += found[n]["ssthresh_old"] > kept
+        assert after["ssthresh_old"] == kept
+    assert raised
+
+
 def test_without_memory_for_a_history(lab, geo):
     """history=0 is what a failed allocation leaves: one sample a round trip, same rules."""
     run = lab.run(geo(CC, seconds=30, loss_pct=0.5, modules={f"tcp_{CC}": {"history": 0}}))

@@ -88,14 +88,18 @@ papers:
 	@$(PYTHON) -m bench.papers --kernel $(KERNEL) $(if $(PAPER),--paper $(PAPER)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
+# A file of tests stays with one process.
+PYTEST = $(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q \
+	-n $(or $(CORES),$(shell nproc)) --dist loadfile
+
 .PHONY: check unit
 check:
 	@./tools/setup check
-	@$(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q
+	@$(PYTEST)
 
 unit:
 	@./tools/setup check
-	@$(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q -m 'not lab' selftests/unit selftests/lint bench/tests
+	@$(PYTEST) -m 'not lab' selftests/unit selftests/lint bench/tests
 
 .PHONY: distclean
 distclean: clean

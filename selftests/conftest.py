@@ -21,6 +21,11 @@ class CheckedLab(Lab):
         super().__init__(KERNEL)
         self.reports = {}           # by a run's identity
 
+    def changes(self) -> dict[str, dict[str, int]]:
+        """Window changes recomputed, by run and policy."""
+        return {identity: {policy: count.changes for policy, count in report.counts.items()}
+                for identity, report in self.reports.items() if report.counts}
+
     def run(self, *arguments, **keywords) -> Run:
         run = super().run(*arguments, **keywords)
         identity = run.meta["identity"]
@@ -30,6 +35,21 @@ class CheckedLab(Lab):
 
 
 the_lab = pytest.StashKey()
+recomputed = pytest.StashKey()      # changes() of each process's lab, in one
+
+
+def pytest_sessionfinish(session):
+    """Of several processes (pytest-xdist) each has a lab, and hands on what its oracle has seen."""
+    if the_lab in session.config.stash:
+        found = session.config.stash[the_lab].changes()
+        getattr(session.config, "workeroutput", {})["recomputed"] = found
+        session.config.stash.setdefault(recomputed, {}).update(found)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    found = getattr(node, "workeroutput", {}).get("recomputed", {})
+    node.config.stash.setdefault(recomputed, {}).update(found)
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -38,12 +58,11 @@ def pytest_terminal_summary(terminalreporter, config):
              for kind in ("passed", "failed", "error", "skipped")}
     for report in terminalreporter.stats.get("skipped", []):
         terminalreporter.write_line(f"skipped: {report.nodeid}: {report.longrepr[2]}")
-    if the_lab in config.stash:
-        reports = [report for report in config.stash[the_lab].reports.values() if report.counts]
-        changes = {policy: sum(report.counts[policy].changes for report in reports
-                               if policy in report.counts) for policy in oracle.POLICIES}
+    if runs := config.stash.get(recomputed, {}):
+        changes = {policy: sum(run.get(policy, 0) for run in runs.values())
+                   for policy in oracle.POLICIES}
         terminalreporter.write_line(
-            f"oracle: {sum(changes.values())} window changes of {len(reports)} runs recomputed: "
+            f"oracle: {sum(changes.values())} window changes of {len(runs)} runs recomputed: "
             + ", ".join(f"{policy} {count}" for policy, count in changes.items()))
     config.stash[closing_line] = (
         f"{count['passed']} passed, {count['failed'] + count['error']} failed, "

@@ -143,7 +143,7 @@ class Machine(contextlib.AbstractContextManager):
     def __init__(self, image: Image, console: Path, state: Path | None = None, extra: list = ()):
         with contextlib.ExitStack() as stack:
             (BUILD / "lab").mkdir(parents=True, exist_ok=True)
-            self.scratch = Path(tempfile.mkdtemp(prefix="machine-", dir=BUILD / "lab"))
+            self.scratch = Path(tempfile.mkdtemp(prefix=f"machine-{os.getpid()}-", dir=BUILD / "lab"))
             stack.callback(shutil.rmtree, self.scratch, ignore_errors=True)
             self.state = self.scratch / "state.qcow2"
             self.results = self.scratch / "results.tar"

@@ -165,15 +165,16 @@ class Lab:
 def _keep(folder: Path, files: dict[str, bytes], meta: dict) -> None:
     """Store a run, whole or not at all: the folder appears under its name when complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f"part-{os.getpid()}-"
     with (folder.parent / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix="part-"))
+        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
         try:
             for name, content in files.items():
                 (scratch / name).write_bytes(content)
             (scratch / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
             if folder.exists():         # a reader of the old one may be at it: move it whole
-                old = Path(tempfile.mkdtemp(dir=folder.parent, prefix="part-"))
+                old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
                 folder.rename(old)
                 scratch.rename(folder)
                 shutil.rmtree(old)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The closing lines of make check are of all its processes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bench.lab.paths import TOP
+
+CONFTEST = """
+from selftests.conftest import *
+
+class FakeLab:
+    def changes(self):
+        return {"all": {"mtsi": 3}, os.environ.get("PYTEST_XDIST_WORKER", ""): {"ibk": 4, "mtsi": 1}}
+
+@pytest.fixture(scope="session")
+def lab(pytestconfig):
+    pytestconfig.stash[the_lab] = FakeLab()
+"""
+TESTS = """
+import pytest
+
+def test_a_run(lab): pass
+def test_without(): pytest.skip("no wish")
+"""
+
+
+@pytest.mark.parametrize("processes, ibk, mtsi", [(0, 4, 4), (2, 8, 5)])
+def test_what_the_oracle_saw(tmp_path, processes, ibk, mtsi):
+    """A run that several have seen counts once."""
+    for name, text in (("conftest.py", CONFTEST), ("test_a.py", TESTS), ("test_b.py", TESTS)):
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(processes), "--dist",
+         "loadfile", "--rootdir", tmp_path, tmp_path], cwd=tmp_path, text=True, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(TOP)})
+    said = done.stdout.splitlines()
+    assert said[-1] == "2 passed, 0 failed, 2 skipped", done.stdout + done.stderr
+    line, = [line for line in said if line.startswith("oracle: ")]
+    assert line == (f"oracle: {ibk + mtsi} window changes of {2 + (processes > 1)} runs recomputed: "
+                    f"hybla_full 0, ibk {ibk}, constant_rate 0, mtsi {mtsi}, westwood_abse 0")

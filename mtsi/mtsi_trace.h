@@ -5,7 +5,8 @@
  * From `cwnd_old`, `ssthresh`, `limit`, `acked`, `f_old`, `mode` and `ack_limit`
  * mtsi_increase.h gives `cwnd`, `f`, `k` and `steps`; what slow start leaves of
  * min(acked, ack_limit) is congestion avoidance's, the kernel's, and changes `cnt`,
- * which is tcp_sock.snd_cwnd_cnt. In mode plain F is 1 and `f` waits.
+ * which is tcp_sock.snd_cwnd_cnt; so does `acked`, with per_ack=1 one of it, in an
+ * event of congestion avoidance. In mode plain F is 1 and `f` waits.
  *
  * The fields before f_old, and the units: modules/event_trace.h.
  */

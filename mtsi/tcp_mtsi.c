@@ -36,7 +36,8 @@
  *
  * Differences from the paper:
  *   o Segments are counted, not ACKs, see ack_limit below: a delayed ACK for two
- *     is two steps. per_ack=1 is the paper's.
+ *     is two steps. per_ack=1 is the paper's, and that of its hosts' congestion
+ *     avoidance.
  *   o F(0), which the paper does not give, is 0: the first ACK adds K_1. Section 2.2
  *     calls K the slope of F as a line over ACKs, and a line through 0 has F(1) = K.
  *   o In Loss, after a timeout, slow start is the kernel's (see loss_mtsi); the
@@ -78,7 +79,7 @@ MODULE_PARM_DESC(loss_mtsi, "F after a timeout too, while in Loss (0/1, default 
 SATCC_PARAM(abc_l, 0, 0, 65536);
 MODULE_PARM_DESC(abc_l, "most steps for one ACK, 0 = 8 unpaced, no limit paced (0..65536, default 0)");
 SATCC_PARAM(per_ack, 0, 0, 1);
-MODULE_PARM_DESC(per_ack, "one step for one ACK, whatever it acknowledges (0/1, default 0)");
+MODULE_PARM_DESC(per_ack, "count ACKs, not segments, in congestion avoidance too (0/1, default 0)");
 SATCC_PARAM(pacing, 1, 0, 1);
 MODULE_PARM_DESC(pacing, "pace new flows (0/1, default 1)");
 
@@ -333,7 +334,7 @@ static void mtsi_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	}
 
 	if (grown)
-		tcp_cong_avoid_ai(tp, cwnd, acked);
+		tcp_cong_avoid_ai(tp, cwnd, satcc_param(per_ack) ? min(acked, 1U) : acked);
 	if (trace_mtsi_enabled()) {
 		struct mtsi_basis basis = mtsi_basis(sk, inet_csk(sk)->icsk_ca_state);
 

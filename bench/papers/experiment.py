@@ -84,6 +84,7 @@ class Claim:
     value: float | None = None                  # a number
     factor: float = 1.0
     where: dict = field(default_factory=dict)
+    fitted: bool = False                        # a setting was chosen by it
 
 
 @dataclass(frozen=True)
@@ -450,6 +451,9 @@ def _check_claim(experiment: Experiment, claim: Claim, where: str) -> None:
         _check_labels(experiment, chosen, where)
     if claim.right is not None and set(claim.left) != set(claim.right):
         raise LabError(f"{where}: left and right name different axes")
+    for name, labels in claim.left.items():
+        if claim.right is not None and labels == claim.right[name]:
+            raise LabError(f"{where}: {name} is the same left and right: that is for where")
 
 
 def _check_figure(experiment: Experiment, figure: Figure, where: str) -> None:

@@ -65,14 +65,18 @@ def _told(run: Run, number: int) -> dict:
 
 
 def _windows(run: Run, number: int) -> dict:
-    """From the kernel's event at each segment that comes in: windows in segments, and how often the
-    window was down at one, which in Linux is a retransmission timeout."""
-    _, windows = metrics.windows(run, number)
+    """From the kernel's event at each segment that comes in: windows in segments, how often the
+    window was down at one, which in Linux is a retransmission timeout, and when it first was at
+    ssthresh."""
+    times, windows = metrics.windows(run, number)
     if not len(windows):
         return {}
     _, records = run.events["tcp:tcp_probe"]
     mine = records["dport"] == FIRST_PORT + number
-    return {"first_cwnd": int(windows[0]), "max_cwnd": int(windows.max()),
+    avoiding = np.flatnonzero(windows >= records["ssthresh"][mine])
+    start = {"avoidance_s": float((times[avoiding[0]] - times[0]) / 1e9),
+             "avoidance_cwnd": int(windows[avoiding[0]])} if len(avoiding) else {}
+    return {"first_cwnd": int(windows[0]), "max_cwnd": int(windows.max()), **start,
             "timeouts": metrics.timeouts(run, number),
             "peer_window": int(records["snd_wnd"][mine].max()),
             "max_srtt_s": float(records["srtt"][mine].max() / 1e6)}

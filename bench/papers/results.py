@@ -162,17 +162,21 @@ class Results:
             if right_cell is None:
                 sides.append(Estimate(claim.value, None, 1))
             shown = {name: label for name, label in left.labels.items() if name != SETTINGS}
-            said = verdict.of_pair(experiment, claim.relation, *sides, claim.factor)
+            apart = self._apart(experiment, left, right_cell, claim.factor) if right_cell else None
+            said = verdict.of_pair(experiment, claim.relation, *sides, claim.factor, apart)
             ends = [side.mean if math.isfinite(side.mean) else None for side in sides]
+            beside = [label for name, label in (right_cell or left).labels.items()
+                      if label != left.labels[name]]
             pairs.append({
-                "labels": shown, "left": ends[0], "right": ends[1], "verdict": said,
+                "labels": shown, "beside": beside, "left": ends[0], "right": ends[1], "verdict": said,
                 "cause": None if said == verdict.REPRODUCED else " Beside: ".join(
                     self._described(experiment, cell) for cell in (left, right_cell) if cell)})
         # A claim is of all of its pairs: until they are measured there is no verdict.
-        whole = pairs and len(pairs) == of
+        judged = pairs and len(pairs) == of and not claim.fitted
         return {"text": claim.text, "relation": claim.relation, "factor": claim.factor, "pairs": pairs,
                 "of": of, "seeds": self.plan["seeds"] if experiment.random else None,
-                "verdict": verdict.worst([pair["verdict"] for pair in pairs]) if whole else None}
+                "fitted": claim.fitted,
+                "verdict": verdict.worst([pair["verdict"] for pair in pairs]) if judged else None}
 
     def _side(self, experiment: Experiment, cell: Cell) -> Estimate | None:
         """A cell in a claim: what never came to the value is the worst there is; None: not measured."""
@@ -180,6 +184,19 @@ class Results:
         if found is None and self.values(experiment, cell):
             return Estimate(math.inf if experiment.better == "less" else -math.inf, None, 1)
         return found
+
+    def _apart(self, experiment: Experiment, left: Cell, right: Cell, factor: float) -> Estimate | None:
+        """left - factor x right over the seeds that both have; None where that is not two at least,
+        or one of them never came to the value."""
+        if experiment.gain or left.formula or right.formula or experiment.statistic == "max":
+            return None
+        key = plan.measure_key(experiment.metric, experiment.arguments)
+        mine, other = ({run["seed"]: run["values"][key] for run in self.of_cell(experiment, cell)}
+                       for cell in (left, right))
+        both = sorted(mine.keys() & other.keys())
+        if len(both) < 2 or None in {**mine, **other}.values():
+            return None
+        return estimate([mine[seed] - factor * other[seed] for seed in both], experiment.confidence_pct)
 
     def _described(self, experiment: Experiment, cell: Cell) -> str:
         """What a cell's run shows, whichever side of a claim it is on."""

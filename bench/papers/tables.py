@@ -104,6 +104,13 @@ def _end(value: float | None) -> str:
     return "never" if value is None else number(value)
 
 
+def claim_verdict(claim: dict) -> str:
+    """The verdict, or why there is none."""
+    if claim["verdict"]:
+        return claim["verdict"]
+    return "fitted" if claim["fitted"] else "not measured"
+
+
 def claim_text(claim: dict) -> str:
     """On how many pairs a claim holds, and where it does not."""
     pairs = claim["pairs"]
@@ -112,7 +119,8 @@ def claim_text(claim: dict) -> str:
     held = [pair for pair in pairs if pair["verdict"] == REPRODUCED]
     text = f"holds in {len(held)} of {len(pairs)}"
     failed = [f"{', '.join(pair['labels'].values())}: {_end(pair['left'])} beside "
-              f"{_end(pair['right'])}" for pair in pairs if pair["verdict"] != REPRODUCED]
+              f"{_end(pair['right'])}" + (f" of {', '.join(pair['beside'])}" if pair["beside"] else "")
+              for pair in pairs if pair["verdict"] != REPRODUCED]
     seeds = "; of one seed" if claim["seeds"] == 1 else ""
     return text + (f"; not for {'; '.join(failed)}" if failed else "") + seeds
 
@@ -155,7 +163,8 @@ class Contest:
 
 
 def contests(data: dict) -> dict[str, list[Contest]]:
-    """By class of link, every condition under which two policies or more were measured."""
+    """By class of link, every condition under which two policies or more were measured.  A gain is
+    not: what it is computed from has been."""
     found: dict[str, list[Contest]] = {}
     for experiment in data["experiments"]:
         names = [name for name in POLICY_AXES if name in experiment["axes"]]
@@ -163,7 +172,7 @@ def contests(data: dict) -> dict[str, list[Contest]]:
             continue
         grouped: dict[tuple, list[dict]] = {}
         for cell in experiment["cells"]:
-            if cell["formula"] or not cell["values"]:
+            if cell["formula"] or not cell["path"] or not cell["values"]:
                 continue
             condition = tuple((name, label) for name, label in cell["labels"].items()
                               if name not in (names[0], SETTINGS))
@@ -220,7 +229,7 @@ def path_text(path: dict) -> str:
     if path.get("bdp_packets"):
         said.append(f"rate × RTT {path['bdp_packets']}, queue {path['queue_packets']} packets")
     said.append(f"{path['loss_pct']:g} % loss" if path["loss_pct"]
-                else "bit errors" if path["errors"] else "no loss")
+                else "errors on the link" if path["errors"] else "no loss")
     said.append(f"{path['flows']} flow" + ("" if path["flows"] == 1 else "s"))
     return ", ".join(said)
 

@@ -54,15 +54,23 @@ def holds(relation: str, left: float, right: float, factor: float) -> bool:
 
 
 def of_pair(experiment: Experiment, relation: str, mine: Estimate, other: Estimate,
-            factor: float) -> str:
+            factor: float, apart: Estimate | None = None) -> str:
     """A claim on one pair.  Where it holds for the means, but not for the ends of their intervals, or
     where it does not but the two are as near as `reproduced` allows of a value, the order is the
-    same."""
+    same.
+
+    apart: mine - factor x other, seed by seed, where both have more than one.  A seed does the same to
+    both sides as far as it can, so this interval is the narrower one, and the one that counts.
+    """
     left, right = mine.mean, other.mean
     if holds(relation, left, right, factor):
-        ends = {"less": (mine.high, other.low), "more": (mine.low, other.high)}.get(
-            relation, (left, right))
-        return REPRODUCED if holds(relation, *ends, factor) else SAME_ORDER
+        if apart and relation != "within":
+            sure = apart.high < 0 if relation == "less" else apart.low > 0
+        else:
+            ends = {"less": (mine.high, other.low), "more": (mine.low, other.high)}.get(
+                relation, (left, right))
+            sure = holds(relation, *ends, factor)
+        return REPRODUCED if sure else SAME_ORDER
     if not math.isfinite(left) or not math.isfinite(right):
         return NOT
     bound = right if relation == "within" else factor * right
@@ -142,6 +150,18 @@ def overflow(case: Case) -> str | None:
     return text + "."
 
 
+def early_avoidance(case: Case) -> str | None:
+    """Nothing was lost, and the window was short of what it came to when slow start was over."""
+    its = case.its
+    if not (case.worse and case.has("avoidance_s", "avoidance_cwnd", "max_cwnd", "retransmits")) \
+            or its["retransmits"] or its["avoidance_cwnd"] > its["max_cwnd"] / 2:
+        return None
+    return (f"Nothing was sent again, but slow start was over {its['avoidance_s']:.2f} s after the "
+            f"first ACK, with a window of {its['avoidance_cwnd']} segments; congestion avoidance took "
+            f"{its['busy_s']:.0f} s to make {its['max_cwnd']} of it, over a smoothed RTT of up to "
+            f"{its['max_srtt_s']:.2f} s.")
+
+
 def timeouts(case: Case) -> str | None:
     its = case.its
     if case.worse and case.has("timeouts", "retransmits") and its["timeouts"]:
@@ -215,7 +235,8 @@ def described(facts: dict, flow: int) -> str:
 
 
 # Most specific first.
-CAUSES = (receiver_window, send_buffer, overflow, link_loss, timeouts, first_windows, smooth, numbers)
+CAUSES = (receiver_window, send_buffer, overflow, early_avoidance, link_loss, timeouts, first_windows,
+          smooth, numbers)
 
 
 def cause(case: Case) -> str:

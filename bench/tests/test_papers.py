@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 import types
@@ -122,6 +123,7 @@ def bad_axis(number, **pairs):
     (lambda data: data["claim"][0].update(value=1), "either right or value"),
     (lambda data: data["claim"][0].update({"is": "better"}), "not less, more or within"),
     (lambda data: data["claim"][0].update(right={"file": "small"}), "name different axes"),
+    (lambda data: data["claim"][0].update(left={"TCP": "Reno"}), "TCP is the same left and right"),
     (lambda data: data["figure"][0].update(kind="pie"), "not lines, bars or series"),
     (lambda data: data["figure"][0].update(x="planet"), "no axis 'planet'"),
     (lambda data: data["figure"][2].update(metric="colour"), "no metric 'colour'"),
@@ -316,6 +318,36 @@ def test_a_pair_whose_intervals_overlap():
     assert verdict.of_pair(read(), "more", *reversed(narrow), 1) == verdict.REPRODUCED
 
 
+def test_a_pair_seed_by_seed():
+    """Wide apart from seed to seed, and each time the same side is ahead: or not."""
+    left, right = [10.0, 20.0, 30.0], [11.0, 21.5, 31.5]
+    mine, other = (statistics.estimate(values, 95) for values in (left, right))
+    assert verdict.of_pair(read(), "less", mine, other, 1) == verdict.SAME_ORDER
+    for relation, pair, sign in (("less", (mine, other), -1), ("more", (other, mine), 1)):
+        apart = statistics.estimate([sign * (b - a) for a, b in zip(left, right)], 95)
+        assert verdict.of_pair(read(), relation, *pair, 1, apart) == verdict.REPRODUCED
+        torn = statistics.estimate([sign * step for step in (4, -1, 1)], 95)
+        assert verdict.of_pair(read(), relation, *pair, 1, torn) == verdict.SAME_ORDER
+
+
+def test_a_claim_is_judged_seed_by_seed(tmp_path):
+    """The seeds that both sides have, in whatever order their runs are; a factor is the right side's."""
+    one = read()
+    found = results.Results(finished(tmp_path, [one]), [one], tmp_path)
+    key = plan.measure_key(one.metric, one.arguments)
+    seen = {"Hybla": {3: 31.0, 1: 11.0, 2: 21.0}, "Reno": {1: 5.0, 2: 10.0, 3: 15.0, 4: 99.0}}
+    found.of_cell = lambda _, cell: [{"seed": seed, "values": {key: value}}
+                                     for seed, value in seen[cell.labels["TCP"]].items()]
+    cells = {cell.labels["TCP"]: cell for cell in one.cells}
+    apart = found._apart(one, cells["Hybla"], cells["Reno"], 2)
+    assert (apart.mean, apart.half, apart.count) == (1.0, 0.0, 3)
+    assert found._apart(one, cells["Hybla"], cells["Ideal"], 1) is None
+    seen["Reno"] = {1: 5.0}
+    assert found._apart(one, cells["Hybla"], cells["Reno"], 2) is None
+    seen["Reno"] = {1: 5.0, 2: None}
+    assert found._apart(one, cells["Hybla"], cells["Reno"], 2) is None
+
+
 def test_a_pair_of_which_one_never_came_to_it():
     never, soon = statistics.Estimate(math.inf, None, 1), statistics.Estimate(5, None, 1)
     assert verdict.of_pair(read(), "less", soon, never, 1) == verdict.REPRODUCED
@@ -347,6 +379,8 @@ def case(ours=10.0, queue_drops=0, link_losses=0, paper=5.0, **its):
     (verdict.link_loss, case(link_losses=7, **LOSSY),
      ["700 segments", "lost 7 packets", "2.50 s", "40 %", "without a timeout"]),
     (verdict.link_loss, case(ours=3.0, link_losses=1, **LOSSY), ["lost 1 packet,"]),
+    (verdict.early_avoidance, case(avoidance_s=0.0, avoidance_cwnd=3, max_cwnd=57, busy_s=60.0),
+     ["0.00 s", "3 segments", "60 s", "57", "0.60 s"]),
     (verdict.timeouts, case(timeouts=2, retransmits=9), ["2 times", "9 of 700"]),
     (verdict.first_windows, case(busy_s=3.0, ours=3.0), ["3 flights of 10, 20, 40", "10.0", "6.0"]),
     (verdict.smooth, case(ours=3.0, max_cwnd=120),
@@ -371,6 +405,33 @@ def test_a_cause_says_nothing_of_timeouts_that_it_does_not_know_of():
     seen = case(link_losses=7, **LOSSY)
     del seen.facts["flows"][0]["timeouts"]
     assert "30 of them again" in verdict.cause(seen) and "timeout" not in verdict.cause(seen)
+
+
+def test_a_slow_start_that_filled_the_path_was_not_too_short():
+    its = {"avoidance_s": 3.0, "avoidance_cwnd": 60, "max_cwnd": 90}
+    assert verdict.early_avoidance(case(**its)) is None
+    its["avoidance_cwnd"] = 40
+    assert verdict.early_avoidance(case(**its))
+    assert verdict.early_avoidance(case(**its, retransmits=1)) is None
+    assert verdict.early_avoidance(case(ours=3.0, **its)) is None
+
+
+def test_when_slow_start_was_over(tmp_path):
+    """The first segment that came in with a window that had reached ssthresh."""
+    kind = [("dport", "u2"), ("snd_cwnd", "u4"), ("ssthresh", "u4"), ("snd_wnd", "u4"), ("srtt", "u4")]
+    far = 0x7FFFFFFF
+    rows = [(5001, 3, far), (5002, 9, 9), (5001, 6, far), (5001, 12, 12), (5001, 13, 12)]
+    records = np.array([(port, cwnd, ssthresh, 65535, 600_000) for port, cwnd, ssthresh in rows], kind)
+    times = np.arange(5) * 500_000_000
+    (tmp_path / "trace.raw").touch()
+
+    def found(rows):
+        return facts._windows(types.SimpleNamespace(
+            folder=tmp_path, events={"tcp:tcp_probe": (times[:rows], records[:rows])}), 0)
+
+    assert (found(5)["avoidance_s"], found(5)["avoidance_cwnd"]) == (1.5, 12)
+    assert (found(5)["first_cwnd"], found(5)["max_cwnd"]) == (3, 13)
+    assert "avoidance_s" not in found(3)
 
 
 def test_a_split_flows_cause_is_its_first_connections():
@@ -538,6 +599,22 @@ def test_a_value_that_a_setting_was_chosen_by(tmp_path):
         read(put(fitted=[{"TCP": "Tahoe"}]))
 
 
+def test_a_claim_that_a_setting_was_chosen_by(tmp_path):
+    one = read(lambda data: data["claim"][0].update(fitted=True))
+    data = results.Results(finished(tmp_path, [one]), [one], tmp_path).as_dict()
+    claim, = data["experiments"][0]["claims"]
+    assert claim["verdict"] is None and tables.claim_verdict(claim) == "fitted"
+    assert "holds in 2 of 2" in tables.claim_text(claim)
+    assert sum(results.counts(data)["somebody"]["claims"].values()) == 0
+
+
+def test_a_claim_that_fails_says_beside_what(tmp_path):
+    one = read(lambda data: data["claim"][0].update(left={"TCP": "Reno"}, right={"TCP": "Hybla"}))
+    data = results.Results(finished(tmp_path, [one]), [one], tmp_path).as_dict()
+    claim, = data["experiments"][0]["claims"]
+    assert re.search(r"not for small, Reno: \S+ beside \S+ of Hybla;", tables.claim_text(claim))
+
+
 @pytest.mark.parametrize("left_out", [0, 4])
 def test_the_report_is_drawn_from_what_is_there(tmp_path, left_out):
     both = with_gain()
@@ -570,6 +647,19 @@ def test_which_policy_for_which_link(tmp_path):
     assert tables.all_settings(found) == ["of the time"]
     assert tables.path_text(found["GEO"][0].path) == (
         "2 Mbit/s, 500 ms, rate × RTT 83, queue 40 packets, no loss, 1 flow")
+
+
+def test_a_gain_is_no_contest_of_its_own(tmp_path):
+    """What it is computed from has been one, and it has no path."""
+    one = read()
+    gain = {**copy.deepcopy(GAIN), "link": "GEO", "paper": {}, "gain": {
+        "value": {"experiment": "one"}, "reference": {"experiment": "one", "TCP": "Reno",
+                                                      "settings": "of the time"}}}
+    gain["table"] = {"rows": ["file"], "columns": ["TCP"]}
+    two = experiment.expand_gain(experiment.from_dict(gain, "somebody", "two", "two.toml"), {"one": one})
+    data = results.Results(finished(tmp_path, [one, two]), [one, two], tmp_path).as_dict()
+    assert any(entry["mean"] is not None for entry in data["experiments"][1]["cells"])
+    assert tables.contests({**data, "experiments": data["experiments"][1:]}) == {}
 
 
 def test_how_many_seeds_the_papers_precision_takes():

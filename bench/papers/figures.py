@@ -14,6 +14,7 @@ from .results import Results
 # More of Okabe and Ito's colours than two policies need.
 COLOURS = (*PALETTE, "#E69F00", "#56B4E9", "#000000", "#8a5a00", "#5a5a9a")
 SIZE = (5.6, 3.1)                   # inches
+DECADES = 50                        # from this ratio of the largest x to the smallest x is logarithmic
 
 
 def draw(results: Results, experiment: Experiment, figure: Figure) -> str:
@@ -24,7 +25,9 @@ def draw(results: Results, experiment: Experiment, figure: Figure) -> str:
         draw_kind = {"lines": _lines, "bars": _bars, "series": _series}[figure.kind]
         draw_kind(axes, results, experiment, figure)
         axes.set_ylabel(figure.y_label)
-        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+        low, high = axes.get_ylim()
+        if low > 0:
+            axes.set_ylim(0, high * 1.04)       # from 0, and what is at the top not on the edge
         if not axes.has_data():
             axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center")
         if len(axes.get_legend_handles_labels()[0]) > 1:
@@ -52,6 +55,7 @@ def _lines(axes, results: Results, experiment: Experiment, figure: Figure) -> No
     values = {value.label: value for value in experiment.axis(figure.x).values}
     places = {label: number if value.x is None else value.x
               for number, (label, value) in enumerate(values.items())}
+    shown: dict[str, float] = {}
     for number, (labels, cells) in enumerate(_groups(experiment, figure).items()):
         points = [(places[cell.labels[figure.x]], results.estimate(experiment, cell)) for cell in cells]
         points = [(x, found) for x, found in points if found]
@@ -60,10 +64,32 @@ def _lines(axes, results: Results, experiment: Experiment, figure: Figure) -> No
         style = {"color": GREY, "ls": DASHED} if cells[0].formula else \
             {"color": COLOURS[number % len(COLOURS)], "marker": "o", "ms": 3}
         axes.errorbar([x for x, _ in points], [found.mean for _, found in points],
-                      yerr=_intervals(points), lw=1.3, capsize=2, label=", ".join(labels), **style)
+                      yerr=_intervals(points), lw=1.3, capsize=2, label=_named(figure, labels), **style)
+        shown |= {cell.labels[figure.x]: places[cell.labels[figure.x]] for cell in cells}
     if all(value.x is None for value in values.values()):
         axes.set_xticks(list(places.values()), list(places))
+    else:
+        _scale(axes, shown)
     axes.set_xlabel(figure.x)
+
+
+def _scale(axes, shown: dict[str, float]) -> None:
+    """Where x goes over decades, a logarithmic axis with a tick for each value; 0 has a place, too."""
+    positive = [x for x in shown.values() if x > 0]
+    if not positive or max(positive) < DECADES * min(positive):
+        return
+    if min(shown.values()) > 0:
+        axes.set_xscale("log")
+    else:
+        axes.set_xscale("symlog", linthresh=min(positive))
+    axes.set_xticks(list(shown.values()), list(shown))
+    axes.minorticks_off()
+
+
+def _named(figure: Figure, labels: tuple[str, ...]) -> str:
+    """A line's name; a bare number has its axis' name."""
+    text = ", ".join(labels)
+    return f"{figure.series} {text}" if text.isdigit() else text
 
 
 def _bars(axes, results: Results, experiment: Experiment, figure: Figure) -> None:

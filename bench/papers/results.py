@@ -11,6 +11,8 @@ from .experiment import (
     NEVER, SETTINGS, Cell, Claim, Experiment, as_list, reference_of, value_of)
 from .statistics import Estimate, estimate, seeds_needed
 
+NAMED = len("build/runs/00/00000000")
+
 
 class Results:
     """What the jobs of a plan found, by experiment and cell."""
@@ -207,8 +209,10 @@ class Results:
         return f"{shown}{self._run_named(experiment, cell)}."
 
     def _run_named(self, experiment: Experiment, cell: Cell) -> str:
+        """By its hash, and by as much of its folder as a shell needs to complete it."""
         run = self._typical(experiment, cell)
-        return f"(run {run['hash'][:12]}, {run['folder']})" if run else f"({cell.formula}, computed)"
+        return f"(run {run['hash'][:12]}, {run['folder'][:NAMED]}*)" if run \
+            else f"({cell.formula}, computed)"
 
     def _typical(self, experiment: Experiment, cell: Cell) -> dict | None:
         """Of a cell's runs the one whose value is the median one, or that never came to one; of a

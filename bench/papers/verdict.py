@@ -14,6 +14,7 @@ from .statistics import Estimate
 REPRODUCED, SAME_ORDER, NOT = VERDICTS = ("reproduced", "same order", "not reproduced")
 WIDE = 2                    # an interval of more tolerances than this to a side decides nothing
 LIMITED = 0.3               # of the busy time spent waiting for a window or a buffer: that was it
+SLIGHT = 0.005              # and less than that is nothing
 SHORT_ROUNDS = 12           # a transfer of fewer round trips is made by its first windows
 
 
@@ -211,6 +212,8 @@ def smooth(case: Case) -> str | None:
 
 def numbers(case: Case) -> str:
     """What can always be said."""
+    if case.its.get("segments") == 1:
+        return "Nothing was transferred that could show why."
     return f"{described(case.facts, case.flow)}."
 
 
@@ -227,9 +230,9 @@ def described(facts: dict, flow: int) -> str:
     if "max_cwnd" in its:
         said.append(f"a window of up to {its['max_cwnd']} segments, a smoothed RTT of up to "
                     f"{its['max_srtt_s']:.2f} s, {count(its['timeouts'], 'timeout')}")
-    if "rwnd_limited" in its:
-        said.append(f"limited by the receiver's window for {percent(its['rwnd_limited'])} and by the "
-                    f"send buffer for {percent(its['sndbuf_limited'])} of the time")
+    said += [f"limited by the {what} for {percent(its[name])} of the time"
+             for name, what in (("rwnd_limited", "receiver's window"), ("sndbuf_limited", "send buffer"))
+             if its.get(name, 0) >= SLIGHT]
     leg = " (its connection to the proxy)" if its.get("proxied") else ""
     return f"{its['cc']}{leg}: " + ", ".join(said)
 

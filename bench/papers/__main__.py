@@ -83,7 +83,7 @@ def show_list(arguments, console: Console) -> int:
         jobs = {job for entry in planned["cells"][one.id] for job in entry["jobs"]}
         expected = sum(planned["jobs"][job]["expected_wall_s"] for job in jobs)
         console.print(f"{one.id}: {one.title}: {len(one.cells)} cells, {len(jobs)} runs, "
-                      f"{expected:.0f} s on one core", soft_wrap=True)
+                      f"{expected:.0f} s on one core")
     total = sum(job["expected_wall_s"] for job in planned["jobs"].values())
     console.print(f"{len(planned['jobs'])} runs in all, {total:.0f} s on one core")
     return 0
@@ -109,7 +109,7 @@ def main() -> int:
     arguments.results = arguments.results.resolve()
     if arguments.seeds < 1:
         parser.error("--seeds: at least 1")
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)       # clean up as for Ctrl-C
     try:
         if arguments.command == "cell":

@@ -121,6 +121,15 @@ class Errors:
     frame_ms: float = 0             # its time on the air
     frame_loss_pct: float = 0       # of the frames
 
+    def mean_loss(self, size: int) -> float:
+        """Part of the packets of so many bytes that is lost in the long run, by bits or by fades."""
+        if self.frame_bytes:
+            raise LabError("how much coded frames take with them depends on when packets come")
+        if self.ber:
+            return -math.expm1(8 * size * math.log1p(-self.ber))
+        return (self.good_s * self.loss_good_pct + self.bad_s * self.loss_bad_pct) \
+            / (self.good_s + self.bad_s) / 100
+
     def check(self, where: str) -> None:
         models = [bool(self.ber), bool(self.good_s or self.bad_s), bool(self.frame_bytes)]
         if sum(models) != 1:

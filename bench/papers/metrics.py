@@ -237,8 +237,11 @@ def cwnd(run: Run, flow: int = 0) -> dict:
 
 def ideal_transfer_s(scenario: Scenario, flow: int = 0) -> float:
     """Marchese's: all of the payload at the rate that headers and loss leave of it, and one RTT."""
-    loss = sum(hop.forward.loss_pct for hop in scenario.hops) / 100
-    return scenario.flows[flow].bytes * 8 / (scenario.net_rate_bps * (1 - loss)) + scenario.base_rtt_s
+    through = 1.0
+    for stage in (hop.forward for hop in scenario.hops):
+        through *= 1 - stage.loss_pct / 100
+        through *= 1 - (stage.errors.mean_loss(scenario.mtu) if stage.errors else 0)
+    return scenario.flows[flow].bytes * 8 / (scenario.net_rate_bps * through) + scenario.base_rtt_s
 
 
 def ideal_throughput_per_flow_kbyte(scenario: Scenario) -> float:

@@ -18,7 +18,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 from rich.console import Console
 
-from bench.lab import image
+from bench.lab import image, satellite
 from bench.lab.errors import LabError
 from bench.papers import (
     cell, experiment, facts, figures, metrics, plan, received, report, results, statistics, tables,
@@ -203,6 +203,27 @@ def test_every_file_of_the_papers_can_be_read():
     # The paper's own sum for 3 MB at 2 Mbit/s.
     ideal = next(table3.matching({"rate": "2 Mbit/s", "file": "3 MB", "TCP": "Ideal"}))
     assert metrics.FORMULAS[ideal.formula](ideal.scenario) == pytest.approx(13.54, abs=0.005)
+
+
+@pytest.mark.parametrize("errors, lost", [
+    ({"ber": 1e-6}, 1 - (1 - 1e-6) ** 12000),
+    ({"good_s": 1, "bad_s": 1, "loss_good_pct": 1, "loss_bad_pct": 1}, 0.01),
+    ({"good_s": 9, "bad_s": 1, "loss_bad_pct": 50}, 0.05)])
+def test_the_ideal_has_the_links_losses(errors, lost):
+    """The paper's ideal of table 8 is that of table 3 at 99 % of the rate."""
+    assert satellite.Errors(**errors).mean_loss(1500) == pytest.approx(lost)
+    plain = read().cells[0].scenario
+    hops = [dataclasses.replace(hop, forward=dataclasses.replace(
+        hop.forward, errors=satellite.Errors(**errors))) if hop.name == "satellite" else hop
+        for hop in plain.hops]
+    with_errors = dataclasses.replace(plain, hops=tuple(hops))
+    sent = [metrics.ideal_transfer_s(made) - made.base_rtt_s for made in (plain, with_errors)]
+    assert sent[0] / sent[1] == pytest.approx(1 - lost)
+
+
+def test_coded_frames_have_no_mean_of_their_own():
+    with pytest.raises(LabError, match="coded frames"):
+        satellite.Errors(frame_bytes=1000, frame_ms=1, frame_loss_pct=1).mean_loss(1500)
 
 
 # ---- plans -----------------------------------------------------------------

@@ -162,7 +162,7 @@ class Results:
             if None in sides:
                 continue
             if right_cell is None:
-                sides.append(Estimate(claim.value, None, 1))
+                sides.append(Estimate(claim.value, None, 0))
             shown = {name: label for name, label in left.labels.items() if name != SETTINGS}
             apart = self._apart(experiment, left, right_cell, claim.factor) if right_cell else None
             said = verdict.of_pair(experiment, claim.relation, *sides, claim.factor, apart)

@@ -14,6 +14,7 @@ from .statistics import Estimate
 REPRODUCED, SAME_ORDER, NOT = VERDICTS = ("reproduced", "same order", "not reproduced")
 WIDE = 2                    # an interval of more tolerances than this to a side decides nothing
 LIMITED = 0.3               # of the busy time spent waiting for a window or a buffer: that was it
+HAIR_PCT = 1                # of what one seed tells apart
 SLIGHT = 0.005              # and less than that is nothing
 SHORT_ROUNDS = 12           # a transfer of fewer round trips is made by its first windows
 
@@ -61,7 +62,9 @@ def of_pair(experiment: Experiment, relation: str, mine: Estimate, other: Estima
     same.
 
     apart: mine - factor x other, seed by seed, where both have more than one.  A seed does the same to
-    both sides as far as it can, so this interval is the narrower one, and the one that counts.
+    both sides as far as it can, so this interval is the narrower one, and the one that counts.  Of one
+    seed, where there is chance, a hair's breadth counts for nothing; beside a number (a count of 0) it
+    does.
     """
     left, right = mine.mean, other.mean
     if holds(relation, left, right, factor):
@@ -70,7 +73,9 @@ def of_pair(experiment: Experiment, relation: str, mine: Estimate, other: Estima
         else:
             ends = {"less": (mine.high, other.low), "more": (mine.low, other.high)}.get(
                 relation, (left, right))
-            sure = holds(relation, *ends, factor)
+            by_chance = experiment.random and mine.half is None and other.count and relation != "within"
+            sure = holds(relation, *ends, factor) and not (
+                by_chance and math.isclose(left, factor * right, rel_tol=HAIR_PCT / 100))
         return REPRODUCED if sure else SAME_ORDER
     if not math.isfinite(left) or not math.isfinite(right):
         return NOT

@@ -340,6 +340,19 @@ def test_a_pair_whose_intervals_overlap():
     assert verdict.of_pair(read(), "more", *reversed(narrow), 1) == verdict.REPRODUCED
 
 
+def test_a_hairs_breadth_of_one_seed():
+    """Where there is chance; without, it is what it is."""
+    sides = [statistics.estimate([value], 95) for value in (99.2, 100)]
+    assert verdict.of_pair(read(), "less", *sides, 1) == verdict.REPRODUCED
+    assert verdict.of_pair(read(put(random=True)), "less", *sides, 1) == verdict.SAME_ORDER
+    assert verdict.of_pair(read(put(random=True)), "more", *reversed(sides), 1) == verdict.SAME_ORDER
+    assert verdict.of_pair(read(put(random=True)), "less", *sides, 1.1) == verdict.REPRODUCED
+    assert verdict.of_pair(read(put(random=True)), "within", *sides, 0.1) == verdict.REPRODUCED
+    never, number = statistics.Estimate(math.inf, None, 1), statistics.Estimate(100, None, 0)
+    assert verdict.of_pair(read(put(random=True)), "less", sides[0], never, 1) == verdict.REPRODUCED
+    assert verdict.of_pair(read(put(random=True)), "less", sides[0], number, 1) == verdict.REPRODUCED
+
+
 def test_a_pair_seed_by_seed():
     """Wide apart from seed to seed, and each time the same side is ahead: or not."""
     left, right = [10.0, 20.0, 30.0], [11.0, 21.5, 31.5]

@@ -196,7 +196,7 @@ class Results:
         mine, other = ({run["seed"]: run["values"][key] for run in self.of_cell(experiment, cell)}
                        for cell in (left, right))
         both = sorted(mine.keys() & other.keys())
-        if len(both) < 2 or None in {**mine, **other}.values():
+        if len(both) < 2 or None in (*mine.values(), *other.values()):
             return None
         return estimate([mine[seed] - factor * other[seed] for seed in both], experiment.confidence_pct)
 

@@ -381,6 +381,7 @@ def test_a_claim_is_judged_seed_by_seed(tmp_path):
     assert found._apart(one, cells["Hybla"], cells["Reno"], 2) is None
     seen["Reno"] = {1: 5.0, 2: None}
     assert found._apart(one, cells["Hybla"], cells["Reno"], 2) is None
+    assert found._apart(one, cells["Reno"], cells["Hybla"], 2) is None
 
 
 def test_a_pair_of_which_one_never_came_to_it():

@@ -12,7 +12,7 @@ help:
 	@echo 'make bench     our policies beside the kernel'"'"'s over a GEO link; table and report'
 	@echo 'make bench LONG=1   the same, and 100 Mbit/s with random loss: 10 minutes more'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
-	@echo 'make check     every test; about 40 minutes'
+	@echo 'make check     every test; about 20 minutes on two cores'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make install   build and install them, for modprobe; make dkms-install: for every kernel to come'

@@ -30,8 +30,10 @@ def draw(results: Results, experiment: Experiment, figure: Figure) -> str:
             axes.set_ylim(0, high * 1.04)       # from 0, and what is at the top not on the edge
         if not axes.has_data():
             axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center")
-        if len(axes.get_legend_handles_labels()[0]) > 1:
-            axes.legend(fontsize=7)
+        if (entries := len(axes.get_legend_handles_labels()[0])) > 1:
+            # Bars leave no room of their own.
+            above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": min(entries, 5)}
+            axes.legend(fontsize=7, **(above if figure.kind == "bars" else {}))
         return data_uri(render_svg(canvas))
 
 
@@ -77,6 +79,8 @@ def _scale(axes, shown: dict[str, float]) -> None:
     """Where x goes over decades, a logarithmic axis with a tick for each value; 0 has a place, too."""
     positive = [x for x in shown.values() if x > 0]
     if not positive or max(positive) < DECADES * min(positive):
+        whole = all(float(x).is_integer() for x in shown.values())
+        axes.xaxis.get_major_locator().set_params(integer=whole)
         return
     if min(shown.values()) > 0:
         axes.set_xscale("log")

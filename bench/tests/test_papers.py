@@ -437,6 +437,16 @@ def test_a_cause_needs_what_it_speaks_of():
     assert verdict.cause(bare) == "reno: 3 dropped by queues, 0 lost on links."
 
 
+def test_what_is_nil_is_not_said():
+    said = verdict.described(case(rwnd_limited=0.004, sndbuf_limited=0.2).facts, 0)
+    assert "receiver's window" not in said and said.endswith("the send buffer for 20 % of the time")
+
+
+def test_a_run_of_one_segment_shows_nothing():
+    """Pings, beside a flow that only has to be there."""
+    assert verdict.cause(case(segments=1)) == "Nothing was transferred that could show why."
+
+
 def test_a_cause_says_nothing_of_timeouts_that_it_does_not_know_of():
     seen = case(link_losses=7, **LOSSY)
     del seen.facts["flows"][0]["timeouts"]
@@ -792,6 +802,29 @@ def test_an_axis_over_decades_is_logarithmic(shown, scale):
     assert axes.get_xscale() == scale
     if scale != "linear":
         assert [text.get_text() for text in axes.get_xticklabels()] == list(shown)
+
+
+def test_ticks_between_whole_numbers_are_whole():
+    for shown, whole in (({"1": 1, "20": 20}, True), ({"1": 1, "2.5": 2.5}, False)):
+        axes = Canvas(figsize=figures.SIZE).add_subplot()
+        axes.plot(list(shown.values()), [0, 1])
+        figures._scale(axes, shown)
+        assert all(tick.is_integer() for tick in axes.get_xticks()) == whole
+
+
+def test_what_bars_stand_for_is_said_above_them(tmp_path, monkeypatch):
+    """Lines leave room inside for it."""
+    one = read()
+    found = results.Results(finished(tmp_path, [one]), [one], tmp_path)
+    drawn = {}
+    monkeypatch.setattr(figures, "render_svg", lambda canvas: canvas)
+    monkeypatch.setattr(figures, "data_uri", lambda canvas: canvas)
+    for figure in one.figures[:2]:
+        canvas = figures.draw(found, one, figure)
+        canvas.draw_without_rendering()
+        axes, = canvas.axes
+        drawn[figure.kind] = axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1
+    assert drawn == {"lines": False, "bars": True}
 
 
 def test_a_line_of_a_bare_number_has_its_axis_name():

@@ -194,7 +194,7 @@ def test_only_the_long_connection_has_k(henderson):
     for cell in henderson["figure10"].cells:
         ours = [flow.source for flow in cell.scenario.flows if flow.cc == "ibk"]
         assert ours == ([] if cell.labels["K"] == "1" else
-                        ["rtt300" if "300" in cell.labels["connection"] else "rtt600"])
+                        ["rtt300" if "300" in cell.labels["topology"] else "rtt600"])
 
 
 def test_constant_rate_is_on_all_connections(henderson):

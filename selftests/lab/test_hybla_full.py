@@ -115,10 +115,10 @@ def gaps_after(run, seconds):
 
 
 def test_pacing_spreads_the_jump(lab, geo):
-    """After the estimate 60 segments are released at once: paced at 120 % of ssthresh per RTT,
-    that is no two of them nearer than 4.9 ms; with pacing off, back to back."""
+    """The third ACK brings the estimate, and releases what there is: paced at 120 % of ssthresh per
+    RTT, that is 4 to 5 ms apart; with pacing off, back to back."""
     path = dict(bytes=100_000, receiver=EACH_ACK)
-    paced, bursty = (gaps_after(lab.run(geo(**path, modules={"tcp_hybla_full": {"pacing": on}})), 1.22)
+    paced, bursty = (gaps_after(lab.run(geo(**path, modules={"tcp_hybla_full": {"pacing": on}})), 1.21)
                      for on in (1, 0))
     expected = 0.612 / (1.2 * 105)          # srtt / (ratio x cwnd)
     assert len(paced) > 30 and len(bursty) > 10
@@ -167,10 +167,12 @@ def test_switch_on_a_live_flow(lab, geo):
 
 
 def test_ipv6(lab, geo):
-    """The same path in IPv6: 20 bytes a segment more header, otherwise the same start."""
-    v4, v6 = lab.run(geo(bytes=1_000_000)), lab.run(geo(bytes=1_000_000, family=6))
-    times = [measure.FlowView(run).transfer_s(1_000_000) for run in (v4, v6)]
-    assert times[1] / times[0] == pytest.approx(1, abs=0.06)
+    """The same path in IPv6: 20 bytes a segment more header, otherwise the same start.  Of a size
+    that the path and its queue hold: what is lost is another matter."""
+    v4, v6 = lab.run(geo(bytes=280_000)), lab.run(geo(bytes=280_000, family=6))
+    assert not any(measure.FlowView(run).is_retransmit.any() for run in (v4, v6))
+    times = [measure.FlowView(run).transfer_s(280_000) for run in (v4, v6)]
+    assert times[1] / times[0] == pytest.approx(1, abs=0.02)
     assert named(v6, "hoe_set")[0]["ssthresh"] == pytest.approx(100, abs=2)
 
 
@@ -183,10 +185,11 @@ def test_loss_halves_and_drops_the_credit(lab, geo):
 
 
 def test_idle_restart_drops_the_credit_and_keeps_rho(lab, geo):
-    """Ten seconds of nothing between two halves of a transfer."""
+    """Half a minute of nothing between two halves of a transfer: the window is halved for each
+    timeout's length of it, to the initial one."""
     made = geo(bytes=400_000)
     run = lab.run(dataclasses.replace(made, flows=(
-        dataclasses.replace(made.flows[0], pause_ms=10_000),)))
+        dataclasses.replace(made.flows[0], pause_ms=30_000),)))
     rows = named(run)
     idle, = [number for number, row in enumerate(rows) if row["name"] == "idle"]
     assert rows[idle]["credit_q16"] == 0 and rows[idle]["start_q16"] == 0

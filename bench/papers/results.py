@@ -86,6 +86,7 @@ class Results:
         return {
             "paper": experiment.paper, "name": experiment.name, "title": experiment.title,
             "source": experiment.source, "what": experiment.what, "metric": experiment.metric,
+            "arguments": experiment.arguments,
             "unit": experiment.unit, "better": experiment.better, "random": experiment.random,
             "confidence_pct": experiment.confidence_pct, "precision_pct": experiment.precision_pct,
             "tolerance": _tolerance(experiment), "link": experiment.link,

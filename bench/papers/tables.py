@@ -3,6 +3,7 @@
 
 import itertools
 import math
+import re
 import statistics
 from dataclasses import dataclass
 
@@ -12,8 +13,26 @@ from .verdict import NOT, REPRODUCED, SAME_ORDER
 MISSING = "–"
 # For those who do not see colours, and in text.
 SIGNS = {REPRODUCED: "=", SAME_ORDER: "≈", NOT: "≠"}
-POLICY_AXES = ("TCP", "policy")     # what an axis of policies is called, for the summary by links
+# What an axis of policies is called, for the summary by links.
+POLICY_AXES = ("TCP", "policy", "testbed")
 NEAR_PCT = 5                        # of the best: as good
+# What is asked of a policy, and by what measures it is answered; wins are counted among like ones.
+# Of other measures, as outstanding data, more is not better nor less.
+QUESTIONS = {
+    "a transfer's time": (
+        "transfer_s", "mean_transfer_s", "throughput_kbyte", "throughput_per_flow_kbyte",
+        "throughput_overall_kbyte", "transfer_kbit", "download_s", "download_kbyte",
+        "total_download_kbyte"),
+    "a page's or reply's time": ("page_s", "page_kbyte", "reply_s"),
+    "time to fill the link": ("time_to_received", "time_to_goodput"),
+    "goodput": (
+        "goodput_mbit", "goodput_kbyte", "utilisation", "aggregate_goodput_mbit", "received_kbit",
+        "download_mbit", "total_received_mbit", "forward_kbit", "reverse_kbit", "reverse_share"),
+    "share among others": ("share_kbit", "share_over_mean", "flow_share"),
+    "fairness": ("fairness", "jain", "download_jain"),
+    "a full link": ("link_utilisation",),
+    "few packets lost": ("drops", "retransmits", "timeouts", "satellite_drops_pct"),
+}
 
 
 @dataclass(frozen=True)
@@ -147,28 +166,42 @@ def seeds_text(experiment: dict) -> str:
 class Contest:
     """The policies of one experiment under one condition, best first: (label, value)."""
 
+    question: str
     experiment: str
     condition: str
     settings: str
-    metric: str
     unit: str
     ranked: tuple[tuple[str, float], ...]
     path: dict
 
     @property
     def near(self) -> list[str]:
-        """Those within NEAR_PCT of the best."""
+        """Those within NEAR_PCT of the best; none if none came to it."""
         best = self.ranked[0][1]
-        return [label for label, value in self.ranked if abs(value - best) <= abs(best) * NEAR_PCT / 100]
+        return [label for label, value in self.ranked
+                if math.isfinite(value) and abs(value - best) <= abs(best) * NEAR_PCT / 100]
+
+    @property
+    def texts(self) -> list[str]:
+        """Each with what it came to."""
+        return [f"{label}: {number(value)} {self.unit}" if math.isfinite(value) else f"{label}: never"
+                for label, value in self.ranked]
+
+
+def question(metric: str) -> str | None:
+    return next((asked for asked, metrics in QUESTIONS.items() if metric in metrics), None)
 
 
 def contests(data: dict) -> dict[str, list[Contest]]:
     """By class of link, every condition under which two policies or more were measured.  A gain is
-    not: what it is computed from has been."""
+    not: what it is computed from has been; nor is what asks the same of the same runs again, as a
+    transfer's rate after its time."""
     found: dict[str, list[Contest]] = {}
+    asked_of = set()
     for experiment in data["experiments"]:
         names = [name for name in POLICY_AXES if name in experiment["axes"]]
-        if not experiment["link"] or not names:
+        asked = question(experiment["metric"])
+        if not experiment["link"] or not names or not asked:
             continue
         grouped: dict[tuple, list[dict]] = {}
         for cell in experiment["cells"]:
@@ -178,37 +211,48 @@ def contests(data: dict) -> dict[str, list[Contest]]:
                               if name not in (names[0], SETTINGS))
             grouped.setdefault((condition, cell["labels"].get(SETTINGS, "")), []).append(cell)
         for (condition, settings), cells in grouped.items():
+            runs = (asked, experiment["arguments"].get("flow", 0),
+                    *sorted(job for cell in cells for job in cell["jobs"]))
+            if len(cells) < 2 or runs in asked_of:
+                continue
+            asked_of.add(runs)
             # What never came to the value is last.
             never = math.inf if experiment["better"] == "less" else -math.inf
             ranked = sorted(((_policy(experiment, names[0], cell),
                               never if cell["mean"] is None else cell["mean"]) for cell in cells),
                             key=lambda pair: pair[1], reverse=experiment["better"] == "more")
-            if len(ranked) > 1:
-                found.setdefault(experiment["link"], []).append(Contest(
-                    f"{experiment['paper']}: {experiment['title']}",
-                    ", ".join(label for _, label in condition), settings, experiment["metric"],
-                    experiment["unit"], tuple(ranked), cells[0]["path"]))
+            found.setdefault(experiment["link"], []).append(Contest(
+                asked, f"{experiment['paper']}: {experiment['title']}",
+                ", ".join(label for _, label in condition), settings,
+                experiment["unit"], tuple(ranked), cells[0]["path"]))
     return found
 
 
 def _policy(experiment: dict, axis: str, cell: dict) -> str:
-    """The paper's name of a policy; with the settings of today, which may be another's, the kernel's."""
-    settings = cell["labels"].get(SETTINGS)
-    return cell["path"]["policy"] if settings != experiment["axes"].get(SETTINGS, [None])[0] \
-        else cell["labels"][axis]
+    """The paper's name of a policy, and the module's where it is another; with the settings of today,
+    which may be another's, the kernel's alone."""
+    settings, policy = cell["labels"].get(SETTINGS), cell["path"]["policy"]
+    if settings != experiment["axes"].get(SETTINGS, [None])[0]:
+        return policy
+    label = cell["labels"][axis]
+    plain = [re.sub("[^a-z0-9]", "", text.lower()) for text in (policy, label)]
+    return label if plain[0] in plain[1] else f"{label} ({policy})"
 
 
-def winners(found: list[Contest]) -> dict[str, list[tuple[str, int, int]]]:
-    """By settings: (policy, how often within NEAR_PCT of the best, how often measured), best first."""
-    tally: dict[str, dict[str, list[int]]] = {}
-    for contest in found:
+def winners(found: list[Contest]) -> dict[str, dict[str, list[tuple[str, int, int]]]]:
+    """By question and settings: (policy, how often within NEAR_PCT of the best, how often measured),
+    best first."""
+    tally: dict[str, dict[str, dict[str, list[int]]]] = {}
+    for contest in sorted(found, key=lambda contest: list(QUESTIONS).index(contest.question)):
         for label, _ in contest.ranked:
-            mine = tally.setdefault(contest.settings, {}).setdefault(label, [0, 0])
+            mine = tally.setdefault(contest.question, {}).setdefault(contest.settings, {}) \
+                .setdefault(label, [0, 0])
             mine[0] += label in contest.near
             mine[1] += 1
-    return {settings: sorted(((label, won, of) for label, (won, of) in mine.items()),
-                             key=lambda entry: (-entry[1] / entry[2], -entry[1]))
-            for settings, mine in tally.items()}
+    return {asked: {settings: sorted(((label, won, of) for label, (won, of) in mine.items()),
+                                     key=lambda entry: (-entry[1] / entry[2], -entry[1]))
+                    for settings, mine in by_settings.items()}
+            for asked, by_settings in tally.items()}
 
 
 def leaders(ranked: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:

@@ -687,12 +687,73 @@ def test_which_policy_for_which_link(tmp_path):
     found = tables.contests(data)
     assert list(found) == ["GEO"]
     assert [contest.ranked[0][0] for contest in found["GEO"]] == ["Hybla", "Hybla"]
-    assert tables.winners(found["GEO"]) == {"of the time": [("Hybla", 2, 2), ("Reno", 0, 2)]}
+    assert tables.winners(found["GEO"]) == {
+        "a transfer's time": {"of the time": [("Hybla", 2, 2), ("Reno", 0, 2)]}}
     assert tables.leaders([("a", 2, 2), ("b", 2, 2), ("c", 1, 1), ("d", 0, 2)]) == [
         ("a", 2, 2), ("b", 2, 2)]
     assert tables.all_settings(found) == ["of the time"]
     assert tables.path_text(found["GEO"][0].path) == (
         "2 Mbit/s, 500 ms, rate × RTT 83, queue 40 packets, no loss, 1 flow")
+
+
+def contests_of(tmp_path, *experiments, values=VALUES):
+    data = results.Results(finished(tmp_path, list(experiments), values), list(experiments),
+                           tmp_path).as_dict()
+    return data, tables.contests(data)["GEO"]
+
+
+def test_what_is_asked_twice_of_the_same_runs_counts_once(tmp_path):
+    data, once = contests_of(tmp_path, read())
+    again = {**copy.deepcopy(data["experiments"][0]), "metric": "throughput_kbyte", "better": "more"}
+    other = {**copy.deepcopy(again), "arguments": {"flow": 1}}
+    drops = {**copy.deepcopy(again), "metric": "retransmits"}
+    nothing = {**copy.deepcopy(again), "metric": "owin_kbyte"}
+
+    def count(*more):
+        return len(tables.contests({**data, "experiments": data["experiments"] + list(more)})["GEO"])
+    assert len(once) == count(again) == count(nothing) == 2
+    assert count(other) == count(drops) == 4
+
+
+def test_like_is_counted_with_like(tmp_path):
+    """A policy may be the fastest and lose the most: two questions, two winners."""
+    data, _ = contests_of(tmp_path, read())
+    drops = {**copy.deepcopy(data["experiments"][0]), "metric": "retransmits", "better": "more"}
+    data["experiments"].append(drops)
+    told = tables.winners(tables.contests(data)["GEO"])
+    assert {asked: tables.leaders(by["of the time"]) for asked, by in told.items()} == {
+        "a transfer's time": [("Hybla", 2, 2)], "few packets lost": [("Reno", 2, 2)]}
+
+
+def test_who_never_came_to_it_wins_nothing(tmp_path):
+    never = {**VALUES, ("small", "Reno"): None, ("large", "Reno"): None, ("large", "Hybla"): None}
+    _, (small, large) = contests_of(tmp_path, read(), values=never)
+    assert small.near == ["Hybla"] and large.near == []
+    assert small.texts == ["Hybla: 1.6 s", "Reno: never"]
+    assert sorted(large.texts) == ["Hybla: never", "Reno: never"]
+
+
+@pytest.mark.parametrize("label, policy, shown", [
+    ("Hybla", "hybla_full", "Hybla (hybla_full)"), ("SACK", "reno", "SACK (reno)"),
+    ("MTSI", "mtsi", "MTSI"), ("NewReno", "reno", "NewReno"), ("BIC", "bic", "BIC"),
+    ("IW 6, 320 kB", "mtsi", "IW 6, 320 kB (mtsi)")])
+def test_a_policy_has_the_papers_name_and_the_modules(tmp_path, label, policy, shown):
+    def change(data):
+        data["axis"][1]["values"][1].update(label=label, set={"flow.*.cc": policy})
+        data["axis"][2]["values"][1]["only"] = {"TCP": [label]}
+        data["claim"], data["paper"] = [], {}
+    values = {**VALUES, ("small", label): 1.0, ("large", label): 1.0}
+    _, found = contests_of(tmp_path, read(change), values=values)
+    assert all(shown in dict(contest.ranked) for contest in found)
+
+
+def test_every_measure_of_a_policy_is_asked_for_or_left_out_on_purpose():
+    """A metric that no question has would leave its experiments out of the summary by links."""
+    known = {metric for asked in tables.QUESTIONS.values() for metric in asked}
+    assert known <= set(metrics.METRICS)
+    used = {one.metric for one in experiment.load_all(list(experiment.PAPERS))
+            if one.link and not one.gain and {axis.name for axis in one.axes} & set(tables.POLICY_AXES)}
+    assert used - known == {"owin_kbyte", "first_recovery_s"}
 
 
 def test_a_gain_is_no_contest_of_its_own(tmp_path):

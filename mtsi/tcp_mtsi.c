@@ -308,6 +308,12 @@ static noinline void mtsi_trace_ack(struct sock *sk, u32 acked, u32 cwnd_old,
 	trace_mtsi(sk, &ev, &basis);
 }
 
+/* What an ACK counts for in congestion avoidance, segments. */
+static u32 mtsi_avoid_acked(u32 acked)
+{
+	return satcc_param(per_ack) ? min(acked, 1U) : acked;
+}
+
 /* An ACK in slow start, which may end in it. */
 static noinline void mtsi_start_ack(struct sock *sk, u32 acked)
 {
@@ -317,7 +323,7 @@ static noinline void mtsi_start_ack(struct sock *sk, u32 acked)
 
 	left = mtsi_start(sk, &basis, min(acked, basis.ack_limit));
 	if (left)
-		tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), left);
+		tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), mtsi_avoid_acked(left));
 	if (trace_mtsi_enabled())
 		mtsi_trace_ack(sk, acked, cwnd, true, basis);
 }
@@ -334,7 +340,7 @@ static void mtsi_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	}
 
 	if (grown)
-		tcp_cong_avoid_ai(tp, cwnd, satcc_param(per_ack) ? min(acked, 1U) : acked);
+		tcp_cong_avoid_ai(tp, cwnd, mtsi_avoid_acked(acked));
 	if (trace_mtsi_enabled()) {
 		struct mtsi_basis basis = mtsi_basis(sk, inet_csk(sk)->icsk_ca_state);
 

@@ -82,7 +82,7 @@ def replay(rows, function, start_f=0, per_ack=False):
         reno = model.Reno(cwnd, 0)
         reno.count = row["cnt_old"]
         if acks > used:
-            reno.ack(acks - used)
+            reno.ack(min(acks - used, 1) if per_ack else acks - used)
         assert (row["cwnd"], row["cnt"]) == (reno.cwnd, reno.count), row
     return seen
 
@@ -224,6 +224,20 @@ def test_timeout_starts_f_again(lab, path, loss_mtsi):
         assert all(row["cwnd"] - row["cwnd_old"] == row["acked"] == row["steps"] for row in in_loss)
         replay(rows, FAR_F)
     assert measure.FlowView(run).transfer_s(2_000_000)
+
+
+def test_what_loss_leaves_of_an_ack_counts_by_acks(lab, path):
+    """After a timeout slow start is the kernel's, in segments, and what it leaves of the ACK that ends
+    it is congestion avoidance's: with per_ack=1 one, as of any ACK."""
+    left = []
+    for silent_s in (0.45, 0.55, 0.65, 0.7):        # at one or other of them an ACK leaves some
+        run = lab.run(path({**FAR, "per_ack": 1}, bytes=12_000_000, rate_mbit=0, queue_packets=0,
+                           offload=True, commands=[radio(silent_s, loss_pct=100), radio(3)]))
+        crossed, = [row for row in named(run, "start_exit") if row["ca_state"] == LOSS]
+        left.append(crossed["acked"] - crossed["steps"])
+        assert crossed["mode"] == PLAIN and crossed["cnt"] == min(left[-1], 1)
+        replay(decisions(run), FAR_F, per_ack=True)
+    assert max(left) > 1
 
 
 def test_timeout_in_recovery_starts_f_again(lab, path):

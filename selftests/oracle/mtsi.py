@@ -89,7 +89,7 @@ class Mtsi(CountFlow):
             cwnd, left = self.smoothed(cwnd, min(row.ssthresh, row.limit), min(left, row.ack_limit))
             if not left or cwnd < row.ssthresh:
                 return cwnd
-        elif self.parameters["per_ack"]:
+        if self.parameters["per_ack"]:
             left = min(left, 1)
         return self.pay(cwnd, row.limit, left)
 

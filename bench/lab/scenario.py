@@ -320,6 +320,20 @@ class Scenario:
         """Propagation delay there and back, no queue, no serialisation."""
         return sum(hop.forward.base_delay_ms + hop.reverse.base_delay_ms for hop in self.hops) / 1e3
 
+    def way(self, flow: Flow) -> range:
+        """Numbers of the hops whose forward stage a flow passes."""
+        order = [hop.name for hop in self.hops]
+        at = {"sender": 0, "receiver": len(order),
+              **{leaf.name: order.index(leaf.at) for leaf in self.leaves}}
+        return range(at[flow.source], at[flow.to])
+
+    def rtt_s(self, flow: Flow) -> float:
+        """Propagation delay there and back of a flow, its hosts' own included."""
+        hops = sum(hop.forward.base_delay_ms + hop.reverse.base_delay_ms
+                   for hop in (self.hops[number] for number in self.way(flow)))
+        return (hops + sum(leaf.delay_ms for leaf in self.leaves
+                           if leaf.name in (flow.source, flow.to))) / 1e3
+
     @property
     def header_bytes(self) -> int:
         return TCP_IPV4_BYTES if self.family == 4 else TCP_IPV6_BYTES
@@ -354,8 +368,10 @@ class Scenario:
         the net rate, one RTT for the handshake and one for the last byte and its ACK."""
         return size * 8 / self.net_rate_bps + 2 * self.base_rtt_s
 
-    def bdp_packets(self, rate_mbit: float) -> int:
-        return math.ceil(rate_mbit * 1e6 * self.base_rtt_s / 8 / self.frame_bytes)
+    def bdp_packets(self, rate_mbit: float, rtt_s: float | None = None) -> int:
+        """Full segments that a rate sends in a round trip, of the line if of no other."""
+        rtt_s = self.base_rtt_s if rtt_s is None else rtt_s
+        return math.ceil(rate_mbit * 1e6 * rtt_s / 8 / self.frame_bytes)
 
     def queue_packets(self, stage: Stage) -> int:
         """A bottleneck's queue in packets: as given, in full segments, or from the bandwidth-delay

@@ -9,7 +9,6 @@ names the file.
 import copy
 import dataclasses
 import itertools
-import math
 import re
 import tomllib
 from collections.abc import Iterator
@@ -452,8 +451,10 @@ def _check_claim(experiment: Experiment, claim: Claim, where: str) -> None:
     if claim.right is not None and set(claim.left) != set(claim.right):
         raise LabError(f"{where}: left and right name different axes")
     for name, labels in claim.left.items():
-        if claim.right is not None and labels == claim.right[name]:
-            raise LabError(f"{where}: {name} is the same left and right: that is for where")
+        both = set(as_list(labels)) & set(as_list(claim.right[name])) if claim.right else ()
+        if both:
+            raise LabError(f"{where}: {name} has {min(both)!r} left and right: what is the same is for "
+                           "where")
 
 
 def _check_figure(experiment: Experiment, figure: Figure, where: str) -> None:
@@ -495,7 +496,9 @@ def expand_gain(experiment: Experiment, by_name: dict) -> Experiment:
     axes = tuple(dataclasses.replace(axis, values=tuple(
         value for value in axis.values if any(cell.labels[axis.name] == value.label for cell in cells)))
         for axis in axes)
-    made = dataclasses.replace(experiment, axes=axes, cells=tuple(cells))
+    reference = by_name[experiment.gain.reference["experiment"]]
+    made = dataclasses.replace(experiment, axes=axes, cells=tuple(cells),
+                               random=source.random or reference.random)
     return _checked(made, experiment.id)
 
 
@@ -517,7 +520,3 @@ def reference_of(experiment: Experiment, by_name: dict, labels: dict) -> dict | 
     wanted = {axis.name: wanted.get(axis.name) for axis in source.axes}
     found = list(source.matching(wanted))
     return found[0].labels if found else None
-
-
-def is_number(value) -> bool:
-    return value is not None and math.isfinite(value)

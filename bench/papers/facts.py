@@ -16,8 +16,6 @@ def of_run(run: Run) -> dict:
     qdiscs = [entry for hop in scenario.hops for entry in run.json(f"qdisc-{hop.name}.json")]
     links = _satellites(run)
     return {
-        "rtt_s": scenario.base_rtt_s,
-        "bdp_packets": scenario.bdp_packets(stage.speed_mbit) if stage else None,
         "queue_packets": scenario.queue_packets(stage) if stage else None,
         # A queue is the shaper's child; netem's is a delay line that nothing fills.
         "queue_drops": sum(entry["drops"] for entry in qdiscs
@@ -41,7 +39,10 @@ def proxied(run: Run, flow) -> bool:
 
 def of_flow(run: Run, number: int) -> dict:
     flow = run.scenario.flows[number]
-    facts = {"cc": flow.names[-1], "proxied": proxied(run, flow), **_told(run, number)}
+    rtt_s, stage = run.scenario.rtt_s(flow), run.scenario.bottleneck
+    facts = {"cc": flow.names[-1], "proxied": proxied(run, flow), "rtt_s": rtt_s,
+             "bdp_packets": run.scenario.bdp_packets(stage[1].speed_mbit, rtt_s) if stage else None,
+             **_told(run, number)}
     if not facts["proxied"]:        # the proxy's socket has the same port at the receiver
         facts |= _windows(run, number)
     # What the capture sees: TCP that the sender sends in one connection.
@@ -67,7 +68,7 @@ def _told(run: Run, number: int) -> dict:
 def _windows(run: Run, number: int) -> dict:
     """From the kernel's event at each segment that comes in: windows in segments, how often the
     window was down at one, which in Linux is a retransmission timeout, and when it first was at
-    ssthresh."""
+    ssthresh and at its largest."""
     times, windows = metrics.windows(run, number)
     if not len(windows):
         return {}
@@ -76,7 +77,8 @@ def _windows(run: Run, number: int) -> dict:
     avoiding = np.flatnonzero(windows >= records["ssthresh"][mine])
     start = {"avoidance_s": float((times[avoiding[0]] - times[0]) / 1e9),
              "avoidance_cwnd": int(windows[avoiding[0]])} if len(avoiding) else {}
-    return {"first_cwnd": int(windows[0]), "max_cwnd": int(windows.max()), **start,
+    return {"first_cwnd": int(windows[0]), "max_cwnd": int(windows.max()),
+            "max_cwnd_s": float((times[windows.argmax()] - times[0]) / 1e9), **start,
             "timeouts": metrics.timeouts(run, number),
             "peer_window": int(records["snd_wnd"][mine].max()),
             "max_srtt_s": float(records["srtt"][mine].max() / 1e6)}

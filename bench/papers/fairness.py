@@ -70,11 +70,8 @@ def shares(run: Run, hop: str) -> list[float]:
 
 
 def _passes(run: Run, flow: Flow, hop: str) -> bool:
-    """A flow's way from the hop of its source to that of its end has this hop's forward stage."""
-    order = [one.name for one in run.scenario.hops]
-    at = {"sender": 0, "receiver": len(order),
-          **{leaf.name: order.index(leaf.at) for leaf in run.scenario.leaves}}
-    return at[flow.source] <= order.index(hop) < at[flow.to]
+    """A flow's way has this hop's forward stage."""
+    return hop in [run.scenario.hops[number].name for number in run.scenario.way(flow)]
 
 
 def link_utilisation(run: Run, hop: str = "r1") -> float:

@@ -38,7 +38,7 @@ def _environment() -> jinja2.Environment:
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(HERE), trim_blocks=True, lstrip_blocks=True,
                               undefined=jinja2.StrictUndefined, autoescape=lambda name: "html" in name)
     made.globals.update(
-        tables=tables, verdicts=verdict.VERDICTS, signs=tables.SIGNS, number=tables.number, zip=zip,
+        tables=tables, verdicts=verdict.VERDICTS, signs=tables.SIGNS,
         papers=experiment.PAPERS,
         css=lambda text: re.sub(r"[^a-z0-9]+", "-", text.lower()))
     return made

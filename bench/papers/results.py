@@ -11,6 +11,7 @@ from .experiment import (
     NEVER, SETTINGS, Cell, Claim, Experiment, as_list, reference_of, value_of)
 from .statistics import Estimate, estimate, seeds_needed
 
+ABSENT = object()                   # a side that has nothing of a seed
 NAMED = len("build/runs/00/00000000")
 
 
@@ -36,14 +37,19 @@ class Results:
         return [self.runs[job] for job in jobs if job in self.runs]
 
     def values(self, experiment: Experiment, cell: Cell) -> list:
-        """One value a seed; of a formula or a gain, one."""
+        """One value a seed; of what no seed changes, one."""
+        return list(self.by_seed(experiment, cell).values())
+
+    def by_seed(self, experiment: Experiment, cell: Cell) -> dict:
+        """Values by seed; of what no seed changes, one by None.  A value that is None: it never came
+        to that."""
         if experiment.gain:
-            gain = self._gain(experiment, cell)
-            return [] if gain is None else [gain]
+            return self._gains(experiment, cell)
         if cell.formula:
-            return [metrics.FORMULAS[cell.formula](cell.scenario)]
+            return {None: metrics.FORMULAS[cell.formula](cell.scenario)}
         key = plan.measure_key(experiment.metric, experiment.arguments)
-        return [run["values"][key] for run in self.of_cell(experiment, cell)]
+        return {run["seed"] if experiment.random else None: run["values"][key]
+                for run in self.of_cell(experiment, cell)}
 
     def estimate(self, experiment: Experiment, cell: Cell) -> Estimate | None:
         values = self.values(experiment, cell)
@@ -62,15 +68,17 @@ class Results:
                    reference_of(experiment, by_name, cell.labels)))
         return [(by_name[name], next(by_name[name].matching(labels))) for name, labels in wanted]
 
-    def _gain(self, experiment: Experiment, cell: Cell) -> float | None:
+    def _gains(self, experiment: Experiment, cell: Cell) -> dict:
+        """A gain of each seed; one of both sides' largest values.  None where a side is not there."""
         sides = self.sides(experiment, cell)
-        value, reference = (self.estimate(*side) for side in sides)
-        if value is None or reference is None:
-            return None
-        better = reference.mean - value.mean
-        if sides[0][0].better == "more":
-            better = -better
-        return 100 * better / reference.mean
+        if any(source.statistic == "max" for source, _ in sides):
+            found = [self.estimate(*side) for side in sides]
+            pairs = {} if None in found else {None: tuple(side.mean for side in found)}
+        else:
+            pairs = by_common_seed(*(self.by_seed(*side) for side in sides))
+        sign = -1 if sides[0][0].better == "more" else 1
+        return {seed: sign * 100 * (reference - value) / reference
+                for seed, (value, reference) in pairs.items() if value is not None and reference}
 
     # -- as JSON ---------------------------------------------------------------
 
@@ -151,7 +159,8 @@ class Results:
     def _of_gain(self, experiment: Experiment, cell: Cell) -> str:
         return verdict.of_gain([
             (f"{', '.join(label for name, label in other.labels.items() if name != SETTINGS)} in "
-             f"{source.name}", self._run_named(source, other), self.estimate(source, other).mean,
+             f"{source.name}", self._run_named(source, other),
+             found.mean if (found := self.estimate(source, other)) else None,
              source.stated.get(source.key(other)))
             for source, other in self.sides(experiment, cell)])
 
@@ -163,15 +172,17 @@ class Results:
             if None in sides:
                 continue
             if right_cell is None:
-                sides.append(Estimate(claim.value, None, 0))
+                sides.append(Estimate(claim.value, None, 1))
             shown = {name: label for name, label in left.labels.items() if name != SETTINGS}
-            apart = self._apart(experiment, left, right_cell, claim.factor) if right_cell else None
-            said = verdict.of_pair(experiment, claim.relation, *sides, claim.factor, apart)
+            said = verdict.of_pair(experiment, claim.relation, *sides, claim.factor,
+                                   self._seeds(experiment, left, right_cell, claim.value))
             ends = [side.mean if math.isfinite(side.mean) else None for side in sides]
             beside = [label for name, label in (right_cell or left).labels.items()
                       if label != left.labels[name]]
             pairs.append({
-                "labels": shown, "beside": beside, "left": ends[0], "right": ends[1], "verdict": said,
+                "labels": shown, "beside": beside, "left": ends[0], "right": ends[1],
+                "holds": verdict.holds(claim.relation, *(side.mean for side in sides), claim.factor),
+                "verdict": said,
                 "cause": None if said == verdict.REPRODUCED else " Beside: ".join(
                     self._described(experiment, cell) for cell in (left, right_cell) if cell)})
         # A claim is of all of its pairs: until they are measured there is no verdict.
@@ -188,18 +199,15 @@ class Results:
             return Estimate(math.inf if experiment.better == "less" else -math.inf, None, 1)
         return found
 
-    def _apart(self, experiment: Experiment, left: Cell, right: Cell, factor: float) -> Estimate | None:
-        """left - factor x right over the seeds that both have; None where that is not two at least,
-        or one of them never came to the value."""
-        if experiment.gain or left.formula or right.formula or experiment.statistic == "max":
-            return None
-        key = plan.measure_key(experiment.metric, experiment.arguments)
-        mine, other = ({run["seed"]: run["values"][key] for run in self.of_cell(experiment, cell)}
-                       for cell in (left, right))
-        both = sorted(mine.keys() & other.keys())
-        if len(both) < 2 or None in (*mine.values(), *other.values()):
-            return None
-        return estimate([mine[seed] - factor * other[seed] for seed in both], experiment.confidence_pct)
+    def _seeds(self, experiment: Experiment, left: Cell, right: Cell | None,
+               value: float | None) -> list[tuple[float, float]]:
+        """Both sides of a claim, seed by seed, what never came to a value as the worst there is."""
+        never = math.inf if experiment.better == "less" else -math.inf
+        other = self.by_seed(experiment, right) if right else {None: value}
+        if experiment.statistic == "max":
+            return []
+        return [tuple(never if side is None else side for side in pair)
+                for pair in by_common_seed(self.by_seed(experiment, left), other).values()]
 
     def _described(self, experiment: Experiment, cell: Cell) -> str:
         """What a cell's run shows, whichever side of a claim it is on."""
@@ -241,6 +249,15 @@ class Results:
                     yield left, right
 
 
+def by_common_seed(left: dict, right: dict) -> dict:
+    """(left, right) by the seeds that both have; what no seed changes goes with each."""
+    seeds = (left.keys() | right.keys()) - {None} or {None}
+    pairs = {seed: tuple(side[seed] if seed in side else side.get(None, ABSENT)
+                         for side in (left, right))
+             for seed in sorted(seeds, key=lambda seed: -1 if seed is None else seed)}
+    return {seed: pair for seed, pair in pairs.items() if ABSENT not in pair}
+
+
 def _combinations(chosen: dict) -> list[dict]:
     made: list[dict] = [{}]
     for name, labels in chosen.items():
@@ -261,8 +278,9 @@ def _path(experiment: Experiment, cell: Cell) -> dict | None:
     splits = sorted({hop.pep for hop in made.hops if hop.pep})
     policy = made.flows[_flow(experiment)].names[-1] + "".join(f", split with {pep}" for pep in splits)
     rate = made.bottleneck[1].speed_mbit if made.bottleneck else None
-    return {"policy": policy, "rate_mbit": rate, "rtt_s": made.base_rtt_s, "flows": len(made.flows),
-            "bdp_packets": made.bdp_packets(rate) if rate else None,
+    rtt_s = made.rtt_s(made.flows[_flow(experiment)])
+    return {"policy": policy, "rate_mbit": rate, "rtt_s": rtt_s, "flows": len(made.flows),
+            "bdp_packets": made.bdp_packets(rate, rtt_s) if rate else None,
             "queue_packets": made.queue_packets(made.bottleneck[1]) if rate else None,
             "loss_pct": max(hop.forward.loss_pct for hop in made.hops),
             "errors": any(hop.forward.errors for hop in made.hops)}

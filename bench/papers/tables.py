@@ -28,7 +28,7 @@ QUESTIONS = {
     "goodput": (
         "goodput_mbit", "goodput_kbyte", "utilisation", "aggregate_goodput_mbit", "received_kbit",
         "download_mbit", "total_received_mbit", "forward_kbit", "reverse_kbit", "reverse_share"),
-    "share among others": ("share_kbit", "share_over_mean", "flow_share"),
+    "share among others": ("share_kbit", "flow_share"),
     "fairness": ("fairness", "jain", "download_jain"),
     "a full link": ("link_utilisation",),
     "few packets lost": ("drops", "retransmits", "timeouts", "satellite_drops_pct"),
@@ -135,13 +135,15 @@ def claim_text(claim: dict) -> str:
     pairs = claim["pairs"]
     if len(pairs) < claim["of"]:
         return f"{len(pairs)} of {claim['of']} measured"
-    held = [pair for pair in pairs if pair["verdict"] == REPRODUCED]
-    text = f"holds in {len(held)} of {len(pairs)}"
-    failed = [f"{', '.join(pair['labels'].values())}: {_end(pair['left'])} beside "
-              f"{_end(pair['right'])}" + (f" of {', '.join(pair['beside'])}" if pair["beside"] else "")
-              for pair in pairs if pair["verdict"] != REPRODUCED]
-    seeds = "; of one seed" if claim["seeds"] == 1 else ""
-    return text + (f"; not for {'; '.join(failed)}" if failed else "") + seeds
+    text = f"holds in {sum(pair['holds'] for pair in pairs)} of {len(pairs)}"
+    for heading, chosen in (
+            ("not surely for", lambda pair: pair["holds"] and pair["verdict"] != REPRODUCED),
+            ("not for", lambda pair: not pair["holds"])):
+        said = [f"{', '.join(pair['labels'].values())}: {_end(pair['left'])} beside "
+                f"{_end(pair['right'])}" + (f" of {', '.join(pair['beside'])}" if pair["beside"] else "")
+                for pair in pairs if chosen(pair)]
+        text += f"; {heading} {'; '.join(said)}" if said else ""
+    return text + ("; of one seed" if claim["seeds"] == 1 else "")
 
 
 def claim_causes(claim: dict) -> list[tuple[str, str, str]]:

@@ -6,10 +6,11 @@ CAUSES that has one to say; it says what was seen in the run, which is where to 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .experiment import NEVER, Experiment
-from .statistics import Estimate
+from .statistics import Estimate, estimate
 
 REPRODUCED, SAME_ORDER, NOT = VERDICTS = ("reproduced", "same order", "not reproduced")
 WIDE = 2                    # an interval of more tolerances than this to a side decides nothing
@@ -56,27 +57,17 @@ def holds(relation: str, left: float, right: float, factor: float) -> bool:
 
 
 def of_pair(experiment: Experiment, relation: str, mine: Estimate, other: Estimate,
-            factor: float, apart: Estimate | None = None) -> str:
-    """A claim on one pair.  Where it holds for the means, but not for the ends of their intervals, or
-    where it does not but the two are as near as `reproduced` allows of a value, the order is the
-    same.
+            factor: float, seeds: Sequence[tuple[float, float]] = ()) -> str:
+    """A claim on one pair.  Where it holds for the means, but not surely, or where it does not but the
+    two are as near as `reproduced` allows of a value, the order is the same.
 
-    apart: mine - factor x other, seed by seed, where both have more than one.  A seed does the same to
-    both sides as far as it can, so this interval is the narrower one, and the one that counts.  Of one
-    seed, where there is chance, a hair's breadth counts for nothing; beside a number (a count of 0) it
-    does.
+    seeds: both sides' values, seed by seed; infinite where a run never came to one.  A seed does the
+    same to both sides as far as it can, so the interval of their difference is the narrower one, and
+    the one that counts.  Of one seed, where there is chance, a hair's breadth counts for nothing.
     """
     left, right = mine.mean, other.mean
     if holds(relation, left, right, factor):
-        if apart and relation != "within":
-            sure = apart.high < 0 if relation == "less" else apart.low > 0
-        else:
-            ends = {"less": (mine.high, other.low), "more": (mine.low, other.high)}.get(
-                relation, (left, right))
-            by_chance = experiment.random and mine.half is None and other.count and relation != "within"
-            sure = holds(relation, *ends, factor) and not (
-                by_chance and math.isclose(left, factor * right, rel_tol=HAIR_PCT / 100))
-        return REPRODUCED if sure else SAME_ORDER
+        return REPRODUCED if _sure(experiment, relation, mine, other, factor, seeds) else SAME_ORDER
     if not math.isfinite(left) or not math.isfinite(right):
         return NOT
     bound = right if relation == "within" else factor * right
@@ -84,6 +75,32 @@ def of_pair(experiment: Experiment, relation: str, mine: Estimate, other: Estima
         abs(bound) * experiment.tolerance_pct / 100
     # Nothing is near 0.
     return SAME_ORDER if near and abs(left - bound) <= near else NOT
+
+
+def _sure(experiment: Experiment, relation: str, mine: Estimate, other: Estimate, factor: float,
+          seeds: Sequence[tuple[float, float]]) -> bool:
+    """Of a claim that holds for the means: the seeds bear it out."""
+    if any(not math.isfinite(value) for pair in seeds for value in pair):
+        return all(holds(relation, *pair, factor) for pair in seeds)
+    if relation == "within":
+        room = factor * abs(other.mean)
+        apart = _apart(seeds, 1, experiment)
+        return apart is None or (-room <= apart.low and apart.high <= room)
+    if apart := _apart(seeds, factor, experiment):
+        return apart.high < 0 if relation == "less" else apart.low > 0
+    by_chance = experiment.random and mine.half is None
+    if by_chance and math.isclose(mine.mean, factor * other.mean, rel_tol=HAIR_PCT / 100):
+        return False
+    ends = (mine.high, other.low) if relation == "less" else (mine.low, other.high)
+    return holds(relation, *ends, factor)
+
+
+def _apart(seeds: Sequence[tuple[float, float]], factor: float,
+           experiment: Experiment) -> Estimate | None:
+    """left - factor x right over the seeds; None of fewer than two."""
+    if len(seeds) < 2:
+        return None
+    return estimate([left - factor * right for left, right in seeds], experiment.confidence_pct)
 
 
 def worst(verdicts: list[str]) -> str:
@@ -130,7 +147,7 @@ def receiver_window(case: Case) -> str | None:
     if case.worse and case.has("rwnd_limited", "peer_window") and its["rwnd_limited"] > LIMITED:
         return (f"For {percent(its['rwnd_limited'])} of its time the flow had filled the receiver's "
                 f"window, {its['peer_window'] / 1e3:.1f} kB at most; a round trip is "
-                f"{case.facts['rtt_s'] * 1e3:.0f} ms.")
+                f"{its['rtt_s'] * 1e3:.0f} ms.")
     return None
 
 
@@ -148,7 +165,7 @@ def overflow(case: Case) -> str | None:
         return None
     text = (f"The queue of {facts['queue_packets']} packets dropped {facts['queue_drops']}: the first "
             f"retransmission was at {its['first_loss_s']:.2f} s with {its['first_loss_flight']} "
-            f"segments in flight, where rate × RTT holds {facts['bdp_packets']}")
+            f"segments in flight, where rate × RTT holds {its['bdp_packets']}")
     if case.has("recovery"):
         text += f"; {percent(its['recovery'])} of the time went by in recovery"
     if its.get("timeouts"):
@@ -159,13 +176,14 @@ def overflow(case: Case) -> str | None:
 def early_avoidance(case: Case) -> str | None:
     """Nothing was lost, and the window was short of what it came to when slow start was over."""
     its = case.its
-    if not (case.worse and case.has("avoidance_s", "avoidance_cwnd", "max_cwnd", "retransmits")) \
+    if not (case.worse and case.has("avoidance_s", "avoidance_cwnd", "max_cwnd", "max_cwnd_s",
+                                    "retransmits")) \
             or its["retransmits"] or its["avoidance_cwnd"] > its["max_cwnd"] / 2:
         return None
     return (f"Nothing was sent again, but slow start was over {its['avoidance_s']:.2f} s after the "
             f"first ACK, with a window of {its['avoidance_cwnd']} segments; congestion avoidance took "
-            f"{its['busy_s']:.0f} s to make {its['max_cwnd']} of it, over a smoothed RTT of up to "
-            f"{its['max_srtt_s']:.2f} s.")
+            f"{its['max_cwnd_s'] - its['avoidance_s']:.0f} s to make {its['max_cwnd']} of it, over a "
+            f"smoothed RTT of up to {its['max_srtt_s']:.2f} s.")
 
 
 def timeouts(case: Case) -> str | None:
@@ -193,15 +211,15 @@ def link_loss(case: Case) -> str | None:
 
 
 def first_windows(case: Case) -> str | None:
-    its, facts = case.its, case.facts
+    its = case.its
     if not case.has("rounds", "busy_s") or its.get("retransmits") or case.unit != "s":
         return None
-    if its["busy_s"] > SHORT_ROUNDS * facts["rtt_s"]:
+    if its["busy_s"] > SHORT_ROUNDS * its["rtt_s"]:
         return None
     shown = ", ".join(str(number) for number in its["rounds"])
     return (f"Nothing was lost: the transfer went in {count(len(its['rounds']), 'flight')} of {shown} "
-            f"segments, a round trip of {facts['rtt_s'] * 1e3:.0f} ms each; the paper's time is "
-            f"{case.paper / facts['rtt_s']:.1f} round trips, ours {case.ours / facts['rtt_s']:.1f}.")
+            f"segments, a round trip of {its['rtt_s'] * 1e3:.0f} ms each; the paper's time is "
+            f"{case.paper / its['rtt_s']:.1f} round trips, ours {case.ours / its['rtt_s']:.1f}.")
 
 
 def smooth(case: Case) -> str | None:
@@ -254,10 +272,13 @@ def cause(case: Case) -> str:
     return text if case.ours is not None else f"It never came to that. {text}"
 
 
-def of_gain(parts: list[tuple[str, str, float, float | None]]) -> str:
+def of_gain(parts: list[tuple[str, str, float | None, float | None]]) -> str:
     """Why a gain is another: how the two values it is computed from compare with the paper's.
-    parts: (what, which run, ours, the paper's)."""
-    said = [(f"{what} is {ours / paper:.2f} times the paper's {paper:g}" if paper
-             else f"{what} is {ours:.3g}, and the paper does not say its own") + f" {run}"
-            for what, run, ours, paper in parts]
-    return "Computed: " + "; ".join(said) + "."
+    parts: (what, which run, ours, the paper's); ours is None where a run never came to one."""
+    def compared(ours: float | None, paper: float | None) -> str:
+        if ours is None:
+            return "never came to it in one run"
+        return f"is {ours / paper:.2f} times the paper's {paper:g}" if paper \
+            else f"is {ours:.3g}, and the paper does not say its own"
+    return "Computed: " + "; ".join(
+        f"{what} {compared(ours, paper)} {run}" for what, run, ours, paper in parts) + "."

@@ -30,7 +30,7 @@ def made(segments, seconds=0, **kwargs):
     """A run with such a capture, over a link that carries 0.8 Mbit/s."""
     return SimpleNamespace(
         receiver=capture(segments, **kwargs),
-        scenario=SimpleNamespace(base_rtt_s=RTT_S, net_rate_bps=800_000,
+        scenario=SimpleNamespace(rtt_s=lambda flow: RTT_S, net_rate_bps=800_000,
                                  flows=[SimpleNamespace(seconds=seconds)] * 2))
 
 

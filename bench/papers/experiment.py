@@ -229,6 +229,12 @@ def _parsed(path: Path) -> dict:
     where = f"{path}: like"
     like = _fill(_Like, data.pop("like"), where)
     other = _parsed(path.with_name(f"{like.experiment}.toml"))
+    if like.axes:
+        known = {axis["name"]: axis for axis in other.pop("axis")}
+        if missing := set(like.axes) - set(known):
+            raise LabError(f"{where}: {like.experiment} has no axis {min(missing)!r}")
+        data["axis"] = [known[name] for name in like.axes] + data.get("axis", [])
+        other.pop("table")
     for key in ("scenario", "axis", "table", "differs"):
         if key in other:
             data.setdefault(key, other[key])
@@ -246,11 +252,12 @@ def _parsed(path: Path) -> dict:
 @dataclass(frozen=True)
 class _Like:
     """Scenario, axes and table of another experiment: with `set` in its scenario, and of some axes
-    only the labels to keep."""
+    only the labels to keep.  Or of its axes only those named, before the file's own."""
 
     experiment: str
     set: dict = field(default_factory=dict)
     keep: dict = field(default_factory=dict)
+    axes: list = field(default_factory=list)
 
 
 def from_dict(data: dict, paper: str, name: str, where: str) -> Experiment:

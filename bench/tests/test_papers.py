@@ -821,7 +821,7 @@ def test_every_measure_of_a_policy_is_asked_for_or_left_out_on_purpose():
     assert known <= set(metrics.METRICS)
     used = {one.metric for one in experiment.load_all(list(experiment.PAPERS))
             if one.link and not one.gain and {axis.name for axis in one.axes} & set(tables.POLICY_AXES)}
-    assert used - known == {"owin_kbyte", "first_recovery_s", "share_over_mean"}
+    assert used - known == {"owin_kbyte", "first_recovery_s"}
 
 
 def test_a_gain_is_no_contest_of_its_own(tmp_path):

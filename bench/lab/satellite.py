@@ -40,11 +40,11 @@ class Mac:
     static_kbit: float = 44         # always there, in whole slots; 3.3
     cap_kbit: float = 1144          # with all that is on demand; 3.3, as 22 terminals are on
     allocation_ms: float = 1346     # from a request to its grant, at the super-frame that follows; 3.3
-    # Of a slot, what carries no IP: guard times, cell headers, signalling.  4.1: of 2 Mbit/s of UDP
+    # Of a slot, what carries no IP: guard times, cell headers, signalling.  5.1: of 2 Mbit/s of UDP
     # (taken as iperf's: 1470 bytes in packets of 1498) 48 % are lost, so 1060 kbit/s of IP pass.
     overhead_pct: float = 7.4
     phase_ms: float = 0             # of the first super-frame after the flows' start; -1: by the seed
-    queue_bytes: int = 1_000_000    # in front of the slots; not in the paper
+    queue_bytes: int = 1_000_000    # in front of the slots: the gateway's; 5.2
     queue_packets: int = 0          # or in packets
 
     @property

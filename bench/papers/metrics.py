@@ -226,6 +226,12 @@ def time_sequence(run: Run, flow: int = 0) -> dict:
     return {"t": view.segment_s[first].tolist(), "y": (view.segment_seq[first] / 1e3).tolist()}
 
 
+def acknowledged(run: Run, flow: int = 0) -> dict:
+    """kbyte acknowledged in order, at each ACK that came."""
+    view = measure.FlowView(run, flow)
+    return {"t": view.ack_s.tolist(), "y": (view.ack_bytes / 1e3).tolist()}
+
+
 def cwnd(run: Run, flow: int = 0) -> dict:
     """The congestion window at each ACK, segments; without the sender's capture t is since the first."""
     times, segments = windows(run, flow)
@@ -273,7 +279,7 @@ METRICS = _by_name(
     throughput_overall_kbyte, aggregate_goodput_mbit, flow_share, jain,
     *fairness.METRICS, *pages.METRICS, *received.METRICS)
 SERIES = _by_name(
-    short_time_goodput, sent_kbyte, time_sequence, cwnd, *pages.SERIES, *received.SERIES)
+    short_time_goodput, sent_kbyte, time_sequence, acknowledged, cwnd, *pages.SERIES, *received.SERIES)
 FORMULAS = _by_name(
     ideal_transfer_s, ideal_throughput_per_flow_kbyte, ideal_throughput_overall_kbyte)
 

@@ -85,6 +85,15 @@ def test_a_time_sequence():
     assert series == {"t": [0, 1, 2], "y": [0, 1, 2]}
 
 
+def test_sent_and_acknowledged(monkeypatch):
+    view = SimpleNamespace(segment_s=np.array([0.6, 0.6, 1.9]), segment_seq=np.array([0, 1000, 0]),
+                           segment_len=np.array([1000] * 3), is_retransmit=np.array([0, 0, 1], bool),
+                           ack_s=np.array([1.2, 2.5]), ack_bytes=np.array([0, 2000]))
+    monkeypatch.setattr(metrics.measure, "FlowView", lambda run, flow: view)
+    assert metrics.time_sequence(None) == {"t": [0.6, 0.6], "y": [0, 1]}
+    assert metrics.acknowledged(None) == {"t": [1.2, 2.5], "y": [0, 2]}
+
+
 def files(**contents):
     return SimpleNamespace(json=lambda name: json.loads(contents[name]),
                            read=lambda name: contents[name].encode())

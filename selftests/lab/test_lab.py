@@ -15,6 +15,7 @@ import pytest
 from bench.lab import image, job, machine, measure, packages, paths
 from bench.lab.errors import LabError
 from bench.lab.run import traffic_hash
+from selftests.conftest import KERNEL
 
 pytestmark = pytest.mark.lab
 
@@ -69,7 +70,7 @@ def test_ten_lossy_minutes_repeat(lab, geo):
 
 def test_initramfs_is_reproducible(lab):
     image.build.cache_clear()
-    assert image.build().identity == lab.image.identity
+    assert image.build(KERNEL).identity == lab.image.identity
 
 
 def test_a_boot_repeats(lab, lossy, tmp_path):

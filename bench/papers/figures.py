@@ -14,6 +14,7 @@ from .results import Results
 # More of Okabe and Ito's colours than two policies need.
 COLOURS = (*PALETTE, "#E69F00", "#56B4E9", "#000000", "#8a5a00", "#5a5a9a")
 SIZE = (5.6, 3.1)                   # inches
+CHARACTERS_WIDE = 65                # an axis: labels of more than that together are slanted
 DECADES = 50                        # from this ratio of the largest x to the smallest x is logarithmic
 
 
@@ -108,7 +109,8 @@ def _bars(axes, results: Results, experiment: Experiment, figure: Figure) -> Non
         axes.bar([x + (number - (len(groups) - 1) / 2) * width for x, _ in points],
                  [found.mean for _, found in points], 0.92 * width,
                  yerr=_intervals(points), color=COLOURS[number % len(COLOURS)], label=", ".join(labels))
-    axes.set_xticks(range(len(shown)), shown)
+    slant = (max(map(len, shown), default=0) + 1) * len(shown) > CHARACTERS_WIDE
+    axes.set_xticks(range(len(shown)), shown, **({"rotation": 30, "ha": "right"} if slant else {}))
     axes.set_xlabel(figure.x)
 
 

@@ -997,6 +997,28 @@ def test_what_bars_stand_for_is_said_above_them(tmp_path, monkeypatch):
     assert drawn == {"lines": False, "bars": True}
 
 
+@pytest.mark.parametrize("names", [["Hybla", "Reno"], [f"Westwood {n}" for n in range(9)]])
+def test_labels_below_bars_do_not_meet(names, tmp_path, monkeypatch):
+    def change(data):
+        data["axis"][1]["values"] = [{"label": name} for name in names]
+        data["axis"][2]["values"].pop()
+        data["claim"], data["paper"] = [], {}
+        data["figure"] = [{"title": "F", "kind": "bars", "x": "TCP", "series": "file", "y_label": "s"}]
+    one = read(change)
+    values = {(size, name): 1.0 for size in ("small", "large") for name in names}
+    found = results.Results(finished(tmp_path, [one], values), [one], tmp_path)
+    monkeypatch.setattr(figures, "render_svg", lambda canvas: canvas)
+    monkeypatch.setattr(figures, "data_uri", lambda canvas: canvas)
+    canvas = figures.draw(found, one, one.figures[0])
+    canvas.draw_without_rendering()
+    labels = canvas.axes[0].get_xticklabels()
+    assert [label.get_text() for label in labels] == names
+    if len(names) == 2:
+        ends = [label.get_window_extent() for label in labels]
+        assert all(one.x1 < other.x0 for one, other in zip(ends, ends[1:]))
+    assert {bool(label.get_rotation()) for label in labels} == {len(names) > 2}
+
+
 def test_a_line_of_a_bare_number_has_its_axis_name():
     figure = read().figures[0]
     assert figures._named(figure, ("3",)) == "TCP 3" and figures._named(figure, ("Reno",)) == "Reno"

@@ -132,7 +132,7 @@ MUTANTS = {
     ],
     "mtsi": [
         ("acked counts as 1", "mtsi/tcp_mtsi.c",
-         "min(acked, 1U) : acked);", "min(acked, 1U) : 1);"),
+         "min(acked, 1U) : acked;", "min(acked, 1U) : 1;"),
         ("a zone ends a segment early", "mtsi/mtsi_increase.h",
          "growth->cwnd >= rule->thr[zone]", "growth->cwnd + 1 >= rule->thr[zone]"),
         ("F outlives a timeout", "mtsi/tcp_mtsi.c",

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from bench.lab import scenario
+from bench.lab.paths import TOP
 from selftests import oracle
+from selftests.lab.test_oracle import MUTANTS
 
 INIT, START, AVOID, START_EXIT, HELD, SSTHRESH, UNDO, STATE, IDLE = range(1, 10)
 OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
@@ -547,3 +549,11 @@ def test_parameters_that_change_under_way_are_not_guessed():
 
 def test_nothing_to_check():
     assert not oracle.check(Told({})).counts
+
+
+@pytest.mark.parametrize("wrong, name, text, instead", [
+    mutant for mutants in MUTANTS.values() for mutant in mutants],
+    ids=[f"{policy}-{mutant[0]}" for policy, mutants in MUTANTS.items() for mutant in mutants])
+def test_the_faults_that_the_lab_makes_have_their_lines(wrong, name, text, instead):
+    """A line that has changed takes its fault along; the lab would say so only when it comes to it."""
+    assert (TOP / name).read_text().count(text) == 1 and text != instead, wrong

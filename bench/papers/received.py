@@ -31,8 +31,7 @@ def arrivals(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
         raise LabError(f"flow {flow} has no SYN in the receiver's capture")
     base = (int(mine.seq[syns[0]]) + 1) & 0xFFFFFFFF
     data = mine.where(mine.length > 0)
-    t = (data.t - int(mine.t[syns[0]])) / 1e9 \
-        + run.scenario.rtt_s(run.scenario.flows[flow])
+    t = (data.t - int(mine.t[syns[0]])) / 1e9 + run.scenario.rtt_s(run.scenario.flows[flow])
     counts, edge = [], 0
     above: list[tuple[int, int]] = []       # what is there beyond the first hole
     for start, size in zip(pcap.unwrap(data.seq, base).tolist(), data.length.tolist()):

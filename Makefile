@@ -36,7 +36,7 @@ UTS = $(shell sed -n 's/^\#define UTS_RELEASE "\(.*\)"/\1/p' $(KDIR)/include/gen
 RELEASE = $(or $(if $(filter file,$(origin KERNELRELEASE)),$(UTS)),$(KERNELRELEASE))
 INSTALLED = $(DESTDIR)/lib/modules/$(RELEASE)/updates/satcc
 VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
-MODULES = $(filter-out %.mod.c,$(wildcard */tcp_*.c)) modules/satcc_log.c
+MODULES = $(filter-out %.mod.c,$(wildcard */tcp_*.c modules/*.c))
 SOURCES = $(DESTDIR)/usr/src/satcc-$(VERSION)
 # Where an ordinary user's PATH does not lead.
 DEPMOD = PATH="$$PATH:/usr/sbin:/sbin" depmod
@@ -56,7 +56,7 @@ dkms-install:
 	rm -rf $(SOURCES)
 	install -d $(SOURCES)
 	cp --parents Makefile Kbuild COPYING dkms.conf $(MODULES) \
-		$(addsuffix *.h,$(dir $(MODULES))) $(SOURCES)
+		$(sort $(wildcard $(addsuffix *.h,$(dir $(MODULES))))) $(SOURCES)
 	$(if $(DESTDIR),,$(DKMS) install satcc/$(VERSION) -k $(RELEASE) --kernelsourcedir $(KDIR) --force)
 
 .PHONY: uninstall

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The logger; see satcc_log.c and, for the records, satcc_log_trace.h. */
+/* The logger; see satcc_log_main.c and, for the records, the *_trace.h. */
 #ifndef _SATCC_LOG_H
 #define _SATCC_LOG_H
 
+#include <linux/kprobes.h>
 #include <linux/sock_diag.h>
 #include <net/tcp.h>
 
@@ -39,6 +40,95 @@ struct satcc_log_segment {
 	u32	segs;		/* handed to IP with it */
 	u8	flags;
 	u8	retrans;
+};
+
+/* Which callback. The numbers are those of the event cc_call; new ones are appended. */
+enum {
+	SATCC_CALL_INIT = 1,
+	SATCC_CALL_RELEASE,
+	SATCC_CALL_SSTHRESH,
+	SATCC_CALL_CONG_AVOID,
+	SATCC_CALL_SET_STATE,
+	SATCC_CALL_CWND_EVENT,
+	SATCC_CALL_IN_ACK_EVENT,
+	SATCC_CALL_PKTS_ACKED,
+	SATCC_CALL_UNDO_CWND,
+	SATCC_CALL_CONG_CONTROL,
+	SATCC_CALL_CWND_EVENT_TX_START,
+};
+
+/* ICSK_CA_PRIV_SIZE, but as a number: the event's format has its text. */
+#define SATCC_CALL_PRIV	104
+
+/* What a callback may change. */
+struct satcc_call_state {
+	u64	pacing_rate;	/* bytes per second; U64_MAX is none */
+	u32	cwnd;
+	u32	ssthresh;
+	u32	in_flight;
+	u32	delivered;
+	u32	cwnd_cnt;
+	u32	prr_delivered;
+	u8	ca_state;
+	u8	pacing_status;
+	u8	priv[SATCC_CALL_PRIV];
+};
+
+/* Of a rate sample. */
+struct satcc_call_rate {
+	s32	delivered;
+	s32	interval_us;
+	s32	losses;
+	u32	acked_sacked;
+	u32	prior_in_flight;
+	u32	prior_delivered;
+	u32	prior_mstamp_lo;
+	u8	is_app_limited;
+	u8	is_retrans;
+};
+
+/* A call of a callback and the connection as it found it; see satcc_log_call_trace.h. */
+struct satcc_call {
+	struct sock		*sk;
+	struct satcc_call_state	old;
+	struct satcc_call_rate	rs;
+	u64			mstamp_us;
+	u64			bytes_sent;
+	u32			ack;
+	u32			arg;
+	s32			rtt_us;
+	u32			clamp;
+	u32			prior_cwnd;
+	u32			prior_ssthresh;
+	u32			undo_marker;
+	u32			undo_retrans;
+	u32			high_seq;
+	u32			srtt_us8;
+	u32			min_rtt_us;
+	u32			lost;
+	u32			app_limited;
+	u32			rate_delivered;
+	u32			rate_interval_us;
+	u32			snd_una;
+	u32			snd_nxt;
+	u32			packets_out;
+	u32			max_packets_out;
+	u32			cwnd_used;
+	u32			sacked_out;
+	u32			lost_out;
+	u32			retrans_out;
+	u32			prr_out;
+	u32			mss;
+	u32			total_retrans;
+	u32			snd_wnd;
+	u8			call;		/* SATCC_CALL_ */
+	u8			cwnd_limited;
+	u8			is_cwnd_limited;
+	u8			sack_ok;
+	u8			tstamp_ok;
+	u8			tcp_state;
+	u8			ecn_flags;
+	u8			rate_app_limited;
 };
 
 /* Whose a record is. */
@@ -84,11 +174,75 @@ static inline u64 satcc_log_upper(const struct in6_addr *addr)
 	return (u64)ntohl(addr->s6_addr32[0]) << 32 | ntohl(addr->s6_addr32[1]);
 }
 
+/* The window last seen of a socket, see satcc_log_flow.c. */
+struct satcc_log_flow {
+	struct hlist_node	node;
+	const struct sock	*sk;
+	u64			cookie;
+	struct satcc_log_window	window;
+	u8			cause;	/* SATCC_LOG_, of what happens now */
+	bool			acking;	/* in tcp_ack() */
+};
+
+struct satcc_log_flow *satcc_log_flow_find(const struct sock *sk);
+struct satcc_log_flow *satcc_log_flow_add(const struct sock *sk);
+void satcc_log_flow_remove(struct satcc_log_flow *flow);
+int satcc_log_flows_alloc(void);
+void satcc_log_flows_free(void);
+unsigned long satcc_log_flows_lost(void);
+
+#define SATCC_LOG_NAME		32	/* more than a function's name has here */
+
+/* A function whose entry is hooked, see satcc_log_hook.c. */
+struct satcc_log_entry {
+	const char	*function;	/* NULL ends the table */
+	void		(*hook)(struct sock *sk, struct pt_regs *regs);
+	unsigned long	address;	/* 0: not known yet */
+	u8		events;
+	bool		attached;
+};
+
+/* A function whose return is hooked too. */
+struct satcc_log_pair {
+	struct kretprobe	probe;
+	const char		*function;	/* NULL ends the table */
+	u8			events;
+	u8			cause;		/* of what it changes */
+	bool			attached;
+};
+
+/* What the return has to know. */
+struct satcc_log_call {
+	const struct satcc_log_pair	*pair;
+	struct sock			*sk;
+	u32				ack;
+	u32				len;
+	u8				cause;	/* of before */
+};
+
+#define SATCC_LOG_ENTRIES	5
+#define SATCC_LOG_PAIRS		10
+
+extern struct satcc_log_entry satcc_log_entries[SATCC_LOG_ENTRIES + 1];
+extern struct satcc_log_pair satcc_log_pairs[SATCC_LOG_PAIRS + 1];
+
+int satcc_log_enter(struct kretprobe_instance *ri, struct pt_regs *regs);
+int satcc_log_return(struct kretprobe_instance *ri, struct pt_regs *regs);
+int satcc_log_attach(u8 events);
+int satcc_log_max_active(void);
+unsigned long satcc_log_hooks_missed(void);
+
 int satcc_log_segment_reg(void);
 void satcc_log_segment_unreg(void);
 int satcc_log_ack_reg(void);
 void satcc_log_ack_unreg(void);
 int satcc_log_window_reg(void);
 void satcc_log_window_unreg(void);
+int satcc_log_call_reg(void);
+void satcc_log_call_unreg(void);
+
+int satcc_log_call_init(void);
+void satcc_log_call_exit(void);
+unsigned long satcc_log_call_lost(void);
 
 #endif /* _SATCC_LOG_H */

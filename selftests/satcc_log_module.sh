@@ -14,7 +14,8 @@ MODULE=satcc_log
 TRACING=/sys/kernel/tracing
 T=$TRACING/instances/satcc-$$
 NS=satcc-$$
-EVENTS="segment_sent ack_received cwnd_changed"
+EVENTS="segment_sent ack_received cwnd_changed cc_call"
+PARAMETERS=/sys/module/$MODULE/parameters
 
 [ "$(id -u)" = 0 ] || skip_all "needs root"
 for program in ip ss iperf3 modprobe rmmod; do
@@ -59,7 +60,8 @@ load() { modprobe $MODULE; }
 has_events() { for event in $EVENTS; do [ -d "$T/events/satcc/$event" ] || return 1; done; }
 on() { echo "${2-0}" > "$T/events/satcc/$1/filter" && echo 1 > "$T/events/satcc/$1/enable"; }
 off() { for event in $EVENTS; do echo 0 > "$T/events/satcc/$event/enable"; done; }
-hooks() { grep -cE '^(tcp_|ip_queue_xmit|inet6_csk_xmit)' $TRACING/enabled_functions; }
+# Kprobes go through ftrace where they can, so this is all there is.
+hooks() { grep -c . $TRACING/enabled_functions; }
 hooked() { grep -q "^$1 " $TRACING/enabled_functions; }
 no_hooks() { [ "$(hooks)" = 0 ]; }
 hooks_of_segment_sent() { on segment_sent && hooked ip_queue_xmit && ! hooked tcp_ack && off && no_hooks; }
@@ -69,7 +71,55 @@ hooks_are_shared() {
 		on segment_sent && echo 0 > "$T/events/satcc/cwnd_changed/enable" &&
 		hooked ip_queue_xmit && ! hooked tcp_ack && off && no_hooks
 }
-nothing_lost() { [ "$(cat /sys/module/$MODULE/parameters/lost)" = 0 ]; }
+nothing_lost() { [ "$(cat $PARAMETERS/lost)" = 0 ]; }
+
+# names TEXT: through a shell of its own, whose status is then the write's
+names() { sh -c "echo $1 > $PARAMETERS/callbacks_of"; }
+is_named() { [ "$(cat $PARAMETERS/callbacks_of)" = "$1" ]; }
+said() { dmesg | tail -n 5 | grep -q "$1"; }
+reload() { { [ ! -d /sys/module/$MODULE ] || rmmod $MODULE; } && modprobe $MODULE "$@"; }
+no_name_no_call() { on cc_call && no_hooks && off; }
+calls_have_their_hooks() {
+	names cubic,reno && is_named cubic,reno && no_hooks && on cc_call &&
+		hooked tcp_reno_cong_avoid && hooked tcp_reno_ssthresh && hooked cubictcp_cong_avoid &&
+		! hooked tcp_ack && off && no_hooks
+}
+calls_are_of_those_named() {
+	echo > "$T/trace"
+	names reno && on cc_call && await grep -q "cc_call:.* cc=reno call=cong_avoid " "$T/trace" &&
+		sleep 1 && off && ! grep cc_call: "$T/trace" | grep -qv "cc=reno "
+}
+name_stays_while_on() {
+	names reno && on cc_call && ! names cubic && is_named reno && said "cannot be changed" && off &&
+		names cubic && is_named cubic
+}
+unknown_name_is_refused() {
+	! names nosuch && said "no congestion control nosuch" && is_named cubic &&
+		rmmod $MODULE && ! modprobe $MODULE callbacks_of=cubic,nosuch && [ ! -d /sys/module/$MODULE ]
+}
+named_stays_loaded() {
+	reload callbacks_of=cubic,hybla && ! rmmod tcp_hybla 2>/dev/null && [ -d /sys/module/tcp_hybla ] &&
+		on cc_call && hooked hybla_cong_avoid && rmmod $MODULE && no_hooks && rmmod tcp_hybla
+}
+
+# connections N: one after the other, to a port of their own
+connections() {
+	for _ in $(seq "$1"); do
+		ip netns exec $NS iperf3 -s -1 -p 5203 >/dev/null 2>&1 &
+		await sh -c "ip netns exec $NS ss -Hltn sport = 5203 | grep -q ." &&
+			ip netns exec $NS iperf3 -c 127.0.0.1 -p 5203 -n 10K ${2+-P "$2"} >/dev/null 2>&1 || return 1
+		wait $!
+	done
+}
+few_flows_are_followed() {
+	reload flows=16 && on cwnd_changed && connections 8 && nothing_lost && off
+}
+many_are_counted() { reload flows=16 && on cwnd_changed && connections 1 10 && ! nothing_lost && off; }
+flows_is_bounded() {
+	rmmod $MODULE
+	! modprobe $MODULE flows=15 && ! modprobe $MODULE flows=1048577 && load &&
+		[ "$(cat $PARAMETERS/flows)" = 4096 ]
+}
 
 # filtered EVENT FILTER PATTERN: with the filter all records have the pattern; without it not
 filtered() {
@@ -105,13 +155,16 @@ goes_while_another_traces() {
 }
 still_sends() { await sh -c "ip netns exec $NS ss -Htn state established dport = 5201 | grep -q ."; }
 
-plan 18
+plan 27
 check "loads" load
-check "has its three events" has_events
+check "has its events" has_events
 check "no hook while no event is on" no_hooks
 check "segment_sent has its own hooks, and only while it is on" hooks_of_segment_sent
 check "ack_received too" hooks_of_ack_received
 check "hooks are shared" hooks_are_shared
+check "sockets come and go in a table of 16, none is lost" few_flows_are_followed
+check "a socket that finds the table full is counted" many_are_counted
+check "the table's size is bounded" flows_is_bounded
 check "traffic" eval "traffic 5201 cubic && traffic 5202 reno"
 check "filter by port" filtered segment_sent 'dport == 5202' 'dst=[^ ]*:5202 '
 check "filter by congestion control" filtered ack_received 'cc == "reno"' 'cc=reno '
@@ -123,7 +176,14 @@ check "filter by namespace" eval \
 	 never segment_sent 'netns != $netns'"
 check "a filter with a mistake is refused" is_refused_a_filter
 check "a connection that was there has a first record" begins_in_the_middle
+check "without a name cc_call has no hooks" no_name_no_call
+check "cc_call has hooks in the callbacks of those named" calls_have_their_hooks
+check "calls are of those named" calls_are_of_those_named
+check "names do not change while cc_call is on" name_stays_while_on
 check "nothing was lost" nothing_lost
+check "an unknown name is refused, at load too" unknown_name_is_refused
+check "a congestion control stays loaded while it is named" named_stays_loaded
+load
 check "unloads while in use, ten times" eval "rmmod $MODULE && comes_and_goes"
 check "unloads while two trace" goes_while_another_traces
 check "connections go on" still_sends

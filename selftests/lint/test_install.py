@@ -12,9 +12,9 @@ from bench.lab import packages
 from bench.lab.paths import TOP
 from selftests.lint.test_style import KERNEL, tracked
 
-SOURCES = sorted(path for pattern in ("*/tcp_*.c", "modules/satcc_*.c") for path in TOP.glob(pattern)
-                 if not path.name.endswith(".mod.c"))
-MODULES = {f"{path.stem}.ko" for path in SOURCES}
+SOURCES = sorted(path for path in TOP.glob("*/tcp_*.c") if not path.name.endswith(".mod.c"))
+LOGGER = "satcc_log"        # of more than one source
+MODULES = {f"{path.stem}.ko" for path in SOURCES} | {f"{LOGGER}.ko"}
 
 
 @pytest.fixture
@@ -43,13 +43,23 @@ def installed(folder):
     return {path.name for path in folder.rglob("*.ko")}
 
 
-def test_dkms_conf_lists_every_module():
-    said = (TOP / "dkms.conf").read_text()
-    built = dict(re.findall(r'BUILT_MODULE_(?:NAME|LOCATION)\[\d\]="(\w+)"\nBUILT_MODULE_LOCATION'
-                            r'\[\d\]="(\w+)"', said))
-    assert built == {path.stem: path.parent.name for path in SOURCES}
-    version = re.search(r'^PACKAGE_VERSION="(.+)"', said, re.M)[1]
-    for path in SOURCES:
+def listed(conf, kernel_source_dir):
+    """What dkms.conf has DKMS look for: module -> folder."""
+    said = subprocess.run(
+        ["bash", "-euc", f'. {conf}; for number in "${{!BUILT_MODULE_NAME[@]}}"; do '
+         'echo "${BUILT_MODULE_NAME[number]} ${BUILT_MODULE_LOCATION[number]}"; done'],
+        env={**os.environ, "kernel_source_dir": str(kernel_source_dir), "kernelver": "1.2.3-nosuch"},
+        text=True, capture_output=True, check=True).stdout
+    return dict(line.split() for line in said.splitlines())
+
+
+def test_dkms_conf_lists_every_module(release, tmp_path):
+    """Whether or not the kernel's configuration is found."""
+    for folder in (packages.headers(release), tmp_path):
+        assert listed(TOP / "dkms.conf", folder) == {
+            **{path.stem: path.parent.name for path in SOURCES}, LOGGER: "modules"}
+    version = re.search(r'^PACKAGE_VERSION="(.+)"', (TOP / "dkms.conf").read_text(), re.M)[1]
+    for path in [*SOURCES, TOP / "modules/satcc_log_main.c"]:
         assert f'MODULE_VERSION("{version}")' in path.read_text()
 
 
@@ -98,6 +108,48 @@ def test_dkms_builds_installs_and_removes_all(clone, release, tmp_path):
     assert done.returncode == 0, done.stdout
     assert not installed(target) and not (source / "satcc-0.1").exists()
     assert not installed(tree)
+
+
+def without(option, release, folder):
+    """A kernel's headers as if it had been built without an option."""
+    kdir = folder / "kdir"
+    shutil.copytree(packages.headers(release), kdir, symlinks=True)
+    for name in ("scripts", "tools"):
+        link = kdir / name
+        target = link.resolve() if link.exists() else (packages.headers(release) / name).resolve()
+        link.unlink()
+        link.symlink_to(target)
+    for name in (".config", "include/config/auto.conf"):
+        path = kdir / name
+        said = path.read_text()
+        assert f"\n{option}=y\n" in said
+        path.write_text(said.replace(f"\n{option}=y\n", "\n"))
+    return kdir
+
+
+@pytest.mark.parametrize("option", ["CONFIG_DYNAMIC_FTRACE_WITH_REGS", "CONFIG_KRETPROBES",
+                                    "CONFIG_EVENT_TRACING"])
+def test_dkms_conf_and_kbuild_leave_the_logger_out_alike(clone, release, option, tmp_path):
+    """Where the kernel has no such hooks, as on arm64 from 6.2."""
+    kdir = without(option, release, tmp_path)
+    assert LOGGER not in listed(clone / "dkms.conf", kdir)
+    done = make(clone, "modules", f"KDIR={kdir}")
+    assert done.returncode == 0, done.stdout
+    assert installed(clone) == {f"{name}.ko" for name in listed(clone / "dkms.conf", kdir)}
+    assert installed(clone) == MODULES - {f"{LOGGER}.ko"}
+
+
+def test_dkms_does_without_the_logger(clone, release, tmp_path):
+    """dkms itself installs the policies where the logger is not built."""
+    kdir = without("CONFIG_DYNAMIC_FTRACE_WITH_REGS", release, tmp_path)
+    tree, source, target = (tmp_path / name for name in ("tree", "src", "modules"))
+    for folder in (tree, source, target / release):
+        folder.mkdir(parents=True)
+    dkms = f"dkms --no-depmod --dkmstree {tree} --sourcetree {source} --installtree {target}"
+    done = make(clone, "dkms-install", f"KDIR={kdir}", f"KERNELRELEASE={release}", f"DKMS={dkms}",
+                f"SOURCES={source / 'satcc-0.1'}")
+    assert done.returncode == 0, done.stdout
+    assert installed(target) == MODULES - {f"{LOGGER}.ko"}, done.stdout
 
 
 def test_dkms_sources_for_a_package(clone, release, tmp_path):

@@ -4,7 +4,9 @@
  * Multi-TCP's three logs (Caini et al. 2008, 4.1), which took a patched kernel, for
  * the kernel as it is and for every congestion control: each segment handed to IP,
  * each ACK, each change of the window with what changed it. satcc_log_trace.h has the
- * fields; tools/satcc-log records them.
+ * fields; tools/satcc-log records them. A fourth event, each call of a congestion
+ * control, is in satcc_log_call.c; what the hooks know of sockets is kept by
+ * satcc_log_flow.c, and satcc_log_hook.c puts hooks in and takes them out.
  *
  *   modprobe satcc_log
  *   cd /sys/kernel/tracing
@@ -28,11 +30,8 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/ftrace.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
-#include <linux/rhashtable.h>
-#include <linux/slab.h>
 #include <net/tcp.h>
 
 #include "compat.h"
@@ -40,34 +39,6 @@
 
 #define CREATE_TRACE_POINTS
 #include "satcc_log_trace.h"
-
-/* The window last seen of a socket. Under that socket's lock. */
-struct satcc_log_flow {
-	struct rhash_head		node;
-	const struct sock		*sk;
-	u64				cookie;
-	struct satcc_log_window		window;
-	u8				cause;	/* SATCC_LOG_, of what happens now */
-	bool				acking;	/* in tcp_ack() */
-	struct rcu_head			rcu;
-};
-
-static const struct rhashtable_params satcc_log_params = {
-	.key_len		= sizeof(const struct sock *),
-	.key_offset		= offsetof(struct satcc_log_flow, sk),
-	.head_offset		= offsetof(struct satcc_log_flow, node),
-	.automatic_shrinking	= true,
-};
-
-/* There while the windows are followed. */
-static struct rhashtable satcc_log_flows;
-static bool satcc_log_following;
-
-/* Records that could not be made: no memory to know a socket by; calls that a hook
- * that is gone by now has missed.
- */
-static atomic_long_t satcc_log_unknown;
-static unsigned long satcc_log_missed;
 
 static struct satcc_log_window satcc_log_window(const struct sock *sk)
 {
@@ -80,58 +51,37 @@ static struct satcc_log_window satcc_log_window(const struct sock *sk)
 	};
 }
 
-static struct satcc_log_flow *satcc_log_add(struct sock *sk)
-{
-	struct satcc_log_flow *flow;
-
-	flow = kmalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
-	if (!flow)
-		goto lost;
-
-	flow->sk = sk;
-	flow->cookie = satcc_log_cookie(sk);
-	flow->window = satcc_log_window(sk);
-	flow->cause = SATCC_LOG_OTHER;
-	flow->acking = false;
-	if (rhashtable_insert_fast(&satcc_log_flows, &flow->node, satcc_log_params))
-		goto lost;
-
-	trace_cwnd_changed(sk, &flow->window, &flow->window, SATCC_LOG_FIRST);
-
-	return flow;
-lost:
-	kfree(flow);
-	atomic_long_inc(&satcc_log_unknown);
-
-	return NULL;
-}
-
-static void satcc_log_forget(struct satcc_log_flow *flow)
-{
-	rhashtable_remove_fast(&satcc_log_flows, &flow->node, satcc_log_params);
-	kfree_rcu(flow, rcu);
-}
-
 /* The flow of a socket that has, or had, a connection; NULL if there is none, or no
- * memory for it, or cwnd_changed is off.
+ * room for it, or cwnd_changed is off.
  */
 static struct satcc_log_flow *satcc_log_flow(struct sock *sk)
 {
 	struct satcc_log_flow *flow;
+	u64 cookie;
 
-	/* The first is there before there is anyone to hear of it. */
-	if (!READ_ONCE(satcc_log_following) || !trace_cwnd_changed_enabled())
+	if (!trace_cwnd_changed_enabled())
 		return NULL;
 
-	flow = rhashtable_lookup_fast(&satcc_log_flows, &sk, satcc_log_params);
-	if (flow && flow->cookie == atomic64_read(&sk->sk_cookie))
+	cookie = atomic64_read(&sk->sk_cookie);
+	flow = satcc_log_flow_find(sk);
+	if (flow && flow->cookie == cookie)
 		return flow;
-	if (flow)
-		satcc_log_forget(flow);
 	if (sk->sk_state == TCP_CLOSE || sk->sk_state == TCP_LISTEN)
 		return NULL;
 
-	return satcc_log_add(sk);
+	/* A new one, or a new socket in an old one's place. */
+	if (!flow)
+		flow = satcc_log_flow_add(sk);
+	if (!flow)
+		return NULL;
+
+	flow->cookie = satcc_log_cookie(sk);
+	flow->window = satcc_log_window(sk);
+	flow->cause = SATCC_LOG_OTHER;
+	flow->acking = false;
+	trace_cwnd_changed(sk, &flow->window, &flow->window, SATCC_LOG_FIRST);
+
+	return flow;
 }
 
 /* Is a change that no hook was around for the core's tcp_cwnd_application_limited()?
@@ -251,36 +201,17 @@ static void satcc_log_rate(struct sock *sk, struct pt_regs *regs)
 /* tcp_v4_destroy_sock(sk), of IPv6 too. */
 static void satcc_log_destroy(struct sock *sk, struct pt_regs *regs)
 {
-	struct satcc_log_flow *flow;
+	struct satcc_log_flow *flow = satcc_log_flow_find(sk);
 
-	flow = rhashtable_lookup_fast(&satcc_log_flows, &sk, satcc_log_params);
 	if (!flow)
 		return;
 
 	if (flow->cookie == atomic64_read(&sk->sk_cookie))
 		satcc_log_look(sk, flow, SATCC_LOG_OTHER);
-	satcc_log_forget(flow);
+	satcc_log_flow_remove(flow);
 }
 
 /* -- Hooks on entry and return ------------------------------------------------- */
-
-/* A function whose return is hooked too. */
-struct satcc_log_pair {
-	struct kretprobe	probe;
-	const char		*function;
-	u8			events;
-	u8			cause;		/* of what it changes */
-	bool			attached;
-};
-
-/* What the return has to know. */
-struct satcc_log_call {
-	const struct satcc_log_pair	*pair;
-	struct sock			*sk;
-	u32				ack;
-	u32				len;
-	u8				cause;	/* of before */
-};
 
 /* NULL while the hook is being taken out. */
 static const struct satcc_log_pair *satcc_log_pair(struct kretprobe_instance *ri)
@@ -300,7 +231,7 @@ static u8 satcc_log_cause(const struct sock *sk, const struct satcc_log_pair *pa
 	return pair->cause;
 }
 
-static int satcc_log_enter(struct kretprobe_instance *ri, struct pt_regs *regs)
+int satcc_log_enter(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	struct satcc_log_call *call = (void *)ri->data;
 	struct sock *sk = (void *)regs_get_kernel_argument(regs, 0);
@@ -334,7 +265,7 @@ static int satcc_log_enter(struct kretprobe_instance *ri, struct pt_regs *regs)
 	return 0;
 }
 
-static int satcc_log_return(struct kretprobe_instance *ri, struct pt_regs *regs)
+int satcc_log_return(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	struct satcc_log_call *call = (void *)ri->data;
 	const struct satcc_log_pair *pair = call->pair;
@@ -359,16 +290,7 @@ static int satcc_log_return(struct kretprobe_instance *ri, struct pt_regs *regs)
 #define SATCC_LOG_ACKS		2
 #define SATCC_LOG_WINDOW	4
 
-/* A function whose entry is hooked. */
-struct satcc_log_entry {
-	struct ftrace_ops	ops;
-	const char		*function;
-	void			(*hook)(struct sock *sk, struct pt_regs *regs);
-	u8			events;
-	bool			attached;
-};
-
-static struct satcc_log_entry satcc_log_entries[] = {
+struct satcc_log_entry satcc_log_entries[SATCC_LOG_ENTRIES + 1] = {
 	{ .function = "ip_queue_xmit", .hook = satcc_log_sent,
 	  .events = SATCC_LOG_SEGMENT | SATCC_LOG_WINDOW },
 #if IS_ENABLED(CONFIG_IPV6)
@@ -381,10 +303,11 @@ static struct satcc_log_entry satcc_log_entries[] = {
 	  .events = SATCC_LOG_WINDOW },
 	{ .function = "tcp_v4_destroy_sock", .hook = satcc_log_destroy,
 	  .events = SATCC_LOG_WINDOW },
+	{ }
 };
 
 /* The socket is the first argument of each. */
-static struct satcc_log_pair satcc_log_pairs[] = {
+struct satcc_log_pair satcc_log_pairs[SATCC_LOG_PAIRS + 1] = {
 	{ .function = "tcp_ack", .cause = SATCC_LOG_ACK,
 	  .events = SATCC_LOG_ACKS | SATCC_LOG_WINDOW },
 	{ .function = "tcp_init_transfer", .cause = SATCC_LOG_INIT,
@@ -405,109 +328,11 @@ static struct satcc_log_pair satcc_log_pairs[] = {
 	  .events = SATCC_LOG_WINDOW },
 	{ .function = "tcp_set_congestion_control", .cause = SATCC_LOG_SWITCH,
 	  .events = SATCC_LOG_WINDOW },
+	{ }
 };
 
 /* The events that are on. The kernel calls the functions below one at a time. */
 static u8 satcc_log_events;
-
-static void satcc_log_entered(unsigned long ip, unsigned long parent_ip,
-			      struct ftrace_ops *ops, satcc_ftrace_regs *fregs)
-{
-	const struct satcc_log_entry *entry;
-	struct pt_regs *regs = satcc_ftrace_get_regs(fregs);
-
-	/* For satcc_log_window_unreg() to wait for: ftrace has no such section. */
-	rcu_read_lock();
-	entry = container_of(ops, struct satcc_log_entry, ops);
-	entry->hook((void *)regs_get_kernel_argument(regs, 0), regs);
-	rcu_read_unlock();
-}
-
-static int satcc_log_attach_entry(struct satcc_log_entry *entry)
-{
-	int err;
-
-	memset(&entry->ops, 0, sizeof(entry->ops));
-	entry->ops.func = satcc_log_entered;
-	entry->ops.flags = FTRACE_OPS_FL_SAVE_REGS | FTRACE_OPS_FL_PERMANENT;
-	err = ftrace_set_filter(&entry->ops, (char *)entry->function,
-				strlen(entry->function), 0);
-	if (!err)
-		err = register_ftrace_function(&entry->ops);
-	if (err)
-		ftrace_free_filter(&entry->ops);
-
-	return err;
-}
-
-static void satcc_log_detach_entry(struct satcc_log_entry *entry)
-{
-	unregister_ftrace_function(&entry->ops);
-	ftrace_free_filter(&entry->ops);
-}
-
-/* As many calls at once as there may be threads that were interrupted in one. */
-static int satcc_log_attach_pair(struct satcc_log_pair *pair)
-{
-	memset(&pair->probe, 0, sizeof(pair->probe));
-	pair->probe.kp.symbol_name = pair->function;
-	pair->probe.entry_handler = satcc_log_enter;
-	pair->probe.handler = satcc_log_return;
-	pair->probe.data_size = sizeof(struct satcc_log_call);
-	pair->probe.maxactive = max(64U, 16 * num_possible_cpus());
-
-	return register_kretprobe(&pair->probe);
-}
-
-static unsigned long satcc_log_pair_missed(const struct satcc_log_pair *pair)
-{
-	return READ_ONCE(pair->probe.nmissed) + READ_ONCE(pair->probe.kp.nmissed);
-}
-
-static void satcc_log_detach_pair(struct satcc_log_pair *pair)
-{
-	unregister_kretprobe(&pair->probe);
-	satcc_log_missed += satcc_log_pair_missed(pair);
-}
-
-/* Have the hooks that these events need, and no others. */
-static int satcc_log_attach(u8 events)
-{
-	struct satcc_log_entry *entry;
-	struct satcc_log_pair *pair;
-	int i, err;
-
-	for (i = 0; i < ARRAY_SIZE(satcc_log_entries); i++) {
-		entry = &satcc_log_entries[i];
-		if (entry->attached && !(entry->events & events)) {
-			satcc_log_detach_entry(entry);
-			entry->attached = false;
-		} else if (!entry->attached && (entry->events & events)) {
-			err = satcc_log_attach_entry(entry);
-			if (err) {
-				pr_err("cannot hook %s: %d\n", entry->function, err);
-				return err;
-			}
-			entry->attached = true;
-		}
-	}
-	for (i = 0; i < ARRAY_SIZE(satcc_log_pairs); i++) {
-		pair = &satcc_log_pairs[i];
-		if (pair->attached && !(pair->events & events)) {
-			satcc_log_detach_pair(pair);
-			pair->attached = false;
-		} else if (!pair->attached && (pair->events & events)) {
-			err = satcc_log_attach_pair(pair);
-			if (err) {
-				pr_err("cannot hook %s: %d\n", pair->function, err);
-				return err;
-			}
-			pair->attached = true;
-		}
-	}
-
-	return 0;
-}
 
 static int satcc_log_enable(u8 event, const char *name)
 {
@@ -557,44 +382,27 @@ int satcc_log_window_reg(void)
 	if (satcc_log_events & SATCC_LOG_WINDOW)	/* 6.1 does not undo what failed later */
 		return 0;
 
-	err = rhashtable_init(&satcc_log_flows, &satcc_log_params);
+	err = satcc_log_flows_alloc();
 	if (err)
 		return err;
 
 	err = satcc_log_enable(SATCC_LOG_WINDOW, "cwnd_changed");
 	if (err)
-		rhashtable_destroy(&satcc_log_flows);
-	else
-		WRITE_ONCE(satcc_log_following, true);
+		satcc_log_flows_free();
 
 	return err;
 }
 
-static void satcc_log_free(void *flow, void *unused)
-{
-	kfree(flow);
-}
-
-/* The hooks that other events share stay; they may be in the middle of a lookup. */
 void satcc_log_window_unreg(void)
 {
 	satcc_log_disable(SATCC_LOG_WINDOW);
-	WRITE_ONCE(satcc_log_following, false);
-	synchronize_rcu();
-	rhashtable_free_and_destroy(&satcc_log_flows, satcc_log_free, NULL);
+	satcc_log_flows_free();
 }
 
 static int satcc_log_lost_get(char *buffer, const struct kernel_param *kp)
 {
-	unsigned long lost = atomic_long_read(&satcc_log_unknown) +
-			     READ_ONCE(satcc_log_missed);
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(satcc_log_pairs); i++)
-		if (READ_ONCE(satcc_log_pairs[i].attached))
-			lost += satcc_log_pair_missed(&satcc_log_pairs[i]);
-
-	return sysfs_emit(buffer, "%lu\n", lost);
+	return sysfs_emit(buffer, "%lu\n", satcc_log_flows_lost() + satcc_log_hooks_missed() +
+			  satcc_log_call_lost());
 }
 
 static const struct kernel_param_ops satcc_log_lost_ops = {
@@ -606,7 +414,7 @@ MODULE_PARM_DESC(lost, "records that could not be made, since the module was loa
 
 static int __init satcc_log_init(void)
 {
-	return 0;
+	return satcc_log_call_init();
 }
 
 /* Events that are still on are turned off by the kernel, after this and before the
@@ -614,6 +422,7 @@ static int __init satcc_log_init(void)
  */
 static void __exit satcc_log_exit(void)
 {
+	satcc_log_call_exit();
 }
 
 module_init(satcc_log_init);

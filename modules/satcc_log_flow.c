@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The logger's table of sockets: what has been seen of each, laid out before there are
+ * hooks. Hooks run where nothing may be allocated, no lock may sleep and the bottom half
+ * must stay as it is: with preemption off, on PREEMPT_RT too, and within kprobes, where a
+ * softirq would have its own hooks missed.
+ *
+ * A flow is in the table from its socket's first record until the socket is destroyed.
+ * What is in it is under that socket's lock; where it is, under its bucket's. For a socket
+ * that finds the table full there are no records, which is counted at each hook that
+ * would have looked.
+ */
+#include <linux/hash.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/rculist.h>
+#include <linux/spinlock.h>
+
+#include "satcc_log.h"
+
+#define SATCC_LOG_FLOWS_MIN	16
+#define SATCC_LOG_FLOWS_MAX	1048576
+
+struct satcc_log_bucket {
+	raw_spinlock_t		lock;
+	struct hlist_head	flows;
+};
+
+struct satcc_log_table {
+	raw_spinlock_t		lock;		/* for what is free */
+	struct hlist_head	free;
+	struct satcc_log_flow	*flows;
+	struct satcc_log_bucket	*buckets;
+	unsigned int		bits;
+};
+
+/* There while windows are followed. */
+static struct satcc_log_table __rcu *satcc_log_table;
+
+static atomic_long_t satcc_log_no_room;
+
+static unsigned int satcc_log_flows = 4096;
+
+static int satcc_log_flows_set(const char *val, const struct kernel_param *kp)
+{
+	unsigned int flows;
+	int err;
+
+	err = kstrtouint(val, 0, &flows);
+	if (err)
+		return err;
+	if (flows < SATCC_LOG_FLOWS_MIN || flows > SATCC_LOG_FLOWS_MAX)
+		return -ERANGE;
+	WRITE_ONCE(satcc_log_flows, flows);
+
+	return 0;
+}
+
+static const struct kernel_param_ops satcc_log_flows_ops = {
+	.set = satcc_log_flows_set,
+	.get = param_get_uint,
+};
+
+module_param_cb(flows, &satcc_log_flows_ops, &satcc_log_flows, 0644);
+MODULE_PARM_DESC(flows, "sockets that cwnd_changed can follow at once, 16 to 1048576, from when it is next turned on (4096)");
+
+/* Hooks on return run with preemption off, those on entry in a read-side section. */
+static struct satcc_log_table *satcc_log_table_get(void)
+{
+	return rcu_dereference_check(satcc_log_table, rcu_read_lock_sched_held());
+}
+
+static struct satcc_log_bucket *satcc_log_bucket(struct satcc_log_table *table,
+						 const struct sock *sk)
+{
+	return &table->buckets[hash_ptr(sk, table->bits)];
+}
+
+/* The flow of a socket whose lock is held, NULL if it is not in the table. */
+struct satcc_log_flow *satcc_log_flow_find(const struct sock *sk)
+{
+	struct satcc_log_table *table = satcc_log_table_get();
+	struct satcc_log_flow *flow;
+	struct satcc_log_bucket *bucket;
+	unsigned long irqs;
+
+	if (!table)
+		return NULL;
+
+	bucket = satcc_log_bucket(table, sk);
+	raw_spin_lock_irqsave(&bucket->lock, irqs);
+	hlist_for_each_entry(flow, &bucket->flows, node)
+		if (flow->sk == sk)
+			break;
+	raw_spin_unlock_irqrestore(&bucket->lock, irqs);
+
+	return flow;
+}
+
+/* Give a socket that has none a flow; NULL if there is no room. */
+struct satcc_log_flow *satcc_log_flow_add(const struct sock *sk)
+{
+	struct satcc_log_table *table = satcc_log_table_get();
+	struct satcc_log_flow *flow = NULL;
+	struct satcc_log_bucket *bucket;
+	unsigned long irqs;
+
+	if (!table)
+		return NULL;
+
+	raw_spin_lock_irqsave(&table->lock, irqs);
+	if (!hlist_empty(&table->free)) {
+		flow = hlist_entry(table->free.first, struct satcc_log_flow, node);
+		hlist_del(&flow->node);
+	}
+	raw_spin_unlock_irqrestore(&table->lock, irqs);
+	if (!flow) {
+		atomic_long_inc(&satcc_log_no_room);
+		return NULL;
+	}
+
+	flow->sk = sk;
+	bucket = satcc_log_bucket(table, sk);
+	raw_spin_lock_irqsave(&bucket->lock, irqs);
+	hlist_add_head(&flow->node, &bucket->flows);
+	raw_spin_unlock_irqrestore(&bucket->lock, irqs);
+
+	return flow;
+}
+
+/* Take a flow from its socket, whose lock is held. */
+void satcc_log_flow_remove(struct satcc_log_flow *flow)
+{
+	struct satcc_log_table *table = satcc_log_table_get();
+	struct satcc_log_bucket *bucket;
+	unsigned long irqs;
+
+	if (!table)
+		return;		/* on its way out, whole */
+
+	bucket = satcc_log_bucket(table, flow->sk);
+	raw_spin_lock_irqsave(&bucket->lock, irqs);
+	hlist_del(&flow->node);
+	raw_spin_unlock_irqrestore(&bucket->lock, irqs);
+
+	raw_spin_lock_irqsave(&table->lock, irqs);
+	hlist_add_head(&flow->node, &table->free);
+	raw_spin_unlock_irqrestore(&table->lock, irqs);
+}
+
+static void satcc_log_table_free(struct satcc_log_table *table)
+{
+	kvfree(table->buckets);
+	kvfree(table->flows);
+	kfree(table);
+}
+
+/* Lay the table out, empty. To be called while there is none. */
+int satcc_log_flows_alloc(void)
+{
+	unsigned int i, flows = READ_ONCE(satcc_log_flows);
+	struct satcc_log_table *table;
+
+	table = kzalloc(sizeof(*table), GFP_KERNEL);
+	if (!table)
+		return -ENOMEM;
+
+	raw_spin_lock_init(&table->lock);
+	table->bits = order_base_2(flows);
+	table->flows = kvcalloc(flows, sizeof(*table->flows), GFP_KERNEL);
+	table->buckets = kvcalloc(1UL << table->bits, sizeof(*table->buckets), GFP_KERNEL);
+	if (!table->flows || !table->buckets) {
+		satcc_log_table_free(table);
+		return -ENOMEM;
+	}
+	for (i = 0; i < flows; i++)
+		hlist_add_head(&table->flows[i].node, &table->free);
+	for (i = 0; i < 1U << table->bits; i++)
+		raw_spin_lock_init(&table->buckets[i].lock);
+	rcu_assign_pointer(satcc_log_table, table);
+
+	return 0;
+}
+
+/* The hooks that other events share stay; they may be in the middle of a look. */
+void satcc_log_flows_free(void)
+{
+	struct satcc_log_table *table = rcu_dereference_protected(satcc_log_table, true);
+
+	RCU_INIT_POINTER(satcc_log_table, NULL);
+	synchronize_rcu();
+	satcc_log_table_free(table);
+}
+
+/* Looks at sockets for which there was no room. */
+unsigned long satcc_log_flows_lost(void)
+{
+	return atomic_long_read(&satcc_log_no_room);
+}

@@ -32,6 +32,7 @@ MODULE = "satcc_cost.ko"
 CALIBRATION_CALLS = 100         # of each known function, before the flows and after them
 KNOWN = 1000                    # instructions
 CLOCK_ERROR = 1                 # a time is cut to whole nanoseconds, at either end of a call
+ENDBR64 = 4                     # bytes of the landing pad a function begins with where IBT is built in
 BUFFER_KB = 32 << 10            # 150 bytes an ACK, more than a minute at 10 Mbit/s
 
 # Once a flow, or when a program asks: not of the work an ACK makes.
@@ -137,6 +138,12 @@ def functions(text: str) -> dict[int, tuple[tuple[str, ...], str]]:
     return found
 
 
+def calls(exits: np.ndarray, address: int) -> np.ndarray:
+    """Which records are of the function that begins here.  They name the place of the tracer's call:
+    the function's first byte, or the one after its landing pad (Debian's kernels from 6.6 on)."""
+    return (exits["func"] == address) | (exits["func"] == address + ENDBR64)
+
+
 def account(known: dict, exits: np.ndarray, interrupts: np.ndarray, acks: int) -> Cost:
     """The cost, from the tracer's records.
 
@@ -150,7 +157,7 @@ def account(known: dict, exits: np.ndarray, interrupts: np.ndarray, acks: int) -
            > np.searchsorted(interrupts, exits["calltime"], side="left"))
     rows = {}
     for address, (slots, name) in known.items():
-        mine = exits["func"] == address
+        mine = calls(exits, address)
         clean = took[mine & ~hit]
         rows[slots] = (name, int(mine.sum()), int((mine & hit).sum()), clean)
     for slot in CALIBRATION:

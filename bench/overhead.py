@@ -17,17 +17,19 @@ from .lab.scenario import Scenario
 
 MODULE = "satcc_log"
 EVENTS = ("segment_sent", "ack_received", "cwnd_changed")
+CALLS = "cc_call"           # of the flow's own congestion control
 # What is on, by the name the report gives it; None: the module is not loaded.
 MODES = {"not loaded": None, "no event on": (), **{event: (event,) for event in EVENTS},
-         "all three": EVENTS}
+         "all three": EVENTS, CALLS: (CALLS,)}
 BUSY = "/sys/module/satcc_cost/parameters/idle"
 
 
 def scenario(base: Scenario, mode: str) -> Scenario:
     """The same, with the processor's time taken around its flows and these events on."""
     events = MODES[mode]
+    parameters = {"callbacks_of": base.flows[0].cc} if mode == CALLS else {}
     return dataclasses.replace(
-        base, capture=False, modules={} if events is None else {MODULE: {}},
+        base, capture=False, modules={} if events is None else {MODULE: parameters},
         trace=tuple(f"satcc:{event}" for event in events or ()),
         before=(f"insmod ./{cost.MODULE} cc={base.flows[0].cc}", f"cat {BUSY} > $OUT/idle.before"),
         after=(f"cat {BUSY} > $OUT/idle.after",))

@@ -3,6 +3,7 @@
 
 import functools
 import hashlib
+import json
 import lzma
 import os
 import re
@@ -12,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import packages
+from . import layout, packages
 from .errors import LabError
 from .paths import BUILD, GUEST, TOP, locked
 
@@ -40,6 +41,7 @@ class Extra:
 
 
 EXTRAS = {
+    "fastopen": Extra(helpers=("fastopen",)),
     "bpftrace": Extra(packages=("bpftrace",), programs=("usr/bin/bpftrace",)),
     # What the papers' experiments need.
     "papers": Extra(packages=("haproxy", "nftables", "nginx", "wget"),
@@ -59,6 +61,7 @@ class Image:
     initramfs: Path
     identity: str
     extras: tuple[str, ...]
+    layouts: dict               # of the policies' private structs, see layout.py
 
 
 def _run(what: str, command: list, **kwargs) -> str:
@@ -135,6 +138,7 @@ def build_modules(release: str, instead: tuple = ()) -> Path:
         for name, text in instead:
             (out / name).write_text(text)
         kbuild("module build", kdir, out)
+        (out / "layouts.json").write_text(json.dumps(layout.layouts(out), indent=1))
         (out / "done").touch()
     return out
 
@@ -318,4 +322,5 @@ def build(series: str = "6.1", instead: tuple = (), extras: tuple[str, ...] = ()
             identity = digest([vmlinuz, initramfs])
             final = folder / f"initramfs-{release}-{identity[:16]}.cpio"
             initramfs.rename(final)
-    return Image(release, vmlinuz, final, identity, extras)
+        layouts = json.loads((build_modules(release, instead) / "layouts.json").read_text())
+    return Image(release, vmlinuz, final, identity, extras, layouts)

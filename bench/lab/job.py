@@ -16,11 +16,13 @@ not see the emulated ones.  Neighbours are permanent: ARP would cross the satell
 import math
 
 from . import pep, satellite, traffic
+from .paths import policies
 from .scenario import (
     ETHERNET_BYTES, FIRST_PORT, SERVER_PORT, Flow, Hop, Host, Leaf, LinkChange, Scenario, Stage)
 
 WARMUP_S = 0.2          # captures and receivers are up before the first SYN
 HEARTBEAT_S = 5         # virtual seconds between signs of life on the console
+WITNESS = "satcc:cc_call"   # one record for each callback of a congestion control, see satcc_log
 
 
 def nodes(scenario: Scenario) -> list[str]:
@@ -266,7 +268,8 @@ def _send_command(scenario: Scenario, number: int, flow: Flow) -> str:
     amount = f"bytes {flow.bytes}" if flow.bytes else f"seconds {flow.seconds}"
     amount += f" pause {flow.pause_ms}" if flow.pause_ms else ""
     amount += f" write {flow.write_bytes} {flow.write_ms}" if flow.write_ms else ""
-    amount += " fastopen" if flow.fastopen else ""
+    amount += "".join(f" {name}" for name in ("fastopen", "mptcp", "reconnect") if getattr(flow, name))
+    amount += f" listener {flow.listener}" if flow.listener else ""
     cc = ",".join([flow.cc, *(f"{name}:{ms:g}" for ms, name in flow.changes)])
     if flow.passive:
         return f"as_ns {flow.source} flow serve {SERVER_PORT + number} {cc} {amount} > {out}"
@@ -287,7 +290,7 @@ def _receive_command(scenario: Scenario, number: int, flow: Flow) -> str:
         # The server starts with the flow; this is a moment later.
         return (f"sleep {flow.start_s + 0.05:g} && as_ns {flow.to} flow fetch "
                 f"{host_address(scenario, flow.source)} {SERVER_PORT + number} {port}{fastopen}")
-    return f"as_ns {flow.to} flow recv {port}"
+    return f"as_ns {flow.to} flow recv {port}{' mptcp' if flow.mptcp else ''}"
 
 
 # The page's server, in the foreground; where it listens is on its command line.
@@ -479,11 +482,32 @@ offloads() {  # namespace, device
 """.strip().splitlines()
 
 
+def witnessed(scenario: Scenario) -> list[str]:
+    """The congestion controls whose callbacks satcc_log is to record: ours, or those that the
+    scenario names."""
+    if not {WITNESS, "satcc:*"} & set(scenario.trace):
+        return []
+    named = scenario.modules.get("satcc_log", {}).get("callbacks_of")
+    if named is not None:
+        return named.split(",")
+    used = {cc for flow in scenario.flows for cc in flow.names}
+    used |= {hop.pep for hop in scenario.hops if hop.pep}
+    return sorted(used & set(policies()))
+
+
+def _witness_on(scenario: Scenario) -> list[str]:
+    """Load the logger with the names of the congestion controls to record."""
+    if "satcc_log" in scenario.modules or not witnessed(scenario):
+        return []           # a scenario's own modules are loaded with its own parameters
+    return [f"modprobe satcc_log callbacks_of={','.join(witnessed(scenario))}"]
+
+
 def _trace_on(scenario: Scenario) -> list[str]:
     """Events into the kernel's ring buffer, of the senders' sockets alone, dropped never silently."""
     if not scenario.trace:
         return []
-    lines = ["T=/sys/kernel/tracing", "echo 0 > $T/tracing_on", "echo nop > $T/current_tracer",
+    lines = [*_witness_on(scenario),
+             "T=/sys/kernel/tracing", "echo 0 > $T/tracing_on", "echo nop > $T/current_tracer",
              "echo tai > $T/trace_clock", "echo 0 > $T/options/overwrite",
              f"echo {_trace_kb(scenario)} > $T/buffer_size_kb"]
     for event in scenario.trace:
@@ -510,11 +534,12 @@ def _traced(scenario: Scenario) -> str:
 
 
 def _trace_kb(scenario: Scenario) -> int:
-    """Room for every event: some 400 bytes an ACK, one ACK a segment; with the logger 1000."""
+    """Room for every event: some 400 bytes an ACK, one ACK a segment; of the logger's events 1000,
+    and 1200 where it records callbacks."""
     rate = scenario.net_rate_bps / 8 if scenario.bottleneck else 1e8
     flows = [scenario.flows[number] for number in scenario.traced] or scenario.flows
     size = sum(flow.bytes or sum(flow.objects) or flow.seconds * rate for flow in flows)
-    each = 1000 if "satcc_log" in scenario.modules else 400
+    each = 400 + 600 * ("satcc_log" in scenario.modules) + 1200 * bool(witnessed(scenario))
     return min(128 << 10, 2048 + int(2 * size / scenario.mss * each / 1024))
 
 
@@ -526,6 +551,8 @@ def _trace_off(scenario: Scenario) -> list[str]:
             "timeout 5 dd bs=4096 if=$T/per_cpu/cpu0/trace_pipe_raw of=$OUT/trace.raw "
             "2>/dev/null || :",
             "cat $T/per_cpu/cpu0/stats > $OUT/trace.stats",
+            *(["cat /sys/module/satcc_log/parameters/lost > $OUT/witness.lost"]
+              if witnessed(scenario) else []),
             "echo 0 > $T/events/enable"]
 
 
@@ -583,7 +610,8 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
         # One loaded already would keep what it has, without a word.
         lines += [f"modprobe -r {module}", f"modprobe {module} {pairs}"]
         lines += [f"parameter {module} {key} {value}" for key, value in parameters.items()]
-    for cc in sorted({cc for flow in scenario.flows for cc in flow.names}):
+    for cc in sorted({cc for flow in scenario.flows
+                      for cc in (*flow.names, *([flow.listener] if flow.listener else []))}):
         lines += [f"grep -qw {cc} /proc/sys/net/ipv4/tcp_available_congestion_control || "
                   f"modprobe tcp_{cc} || refuse 'no congestion control {cc}'"]
     lines += setup

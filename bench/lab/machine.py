@@ -8,8 +8,12 @@ and idle time is skipped.  Two things make a run a function of its inputs alone:
   instructions up to the halt are accounted for, and then skips too far, by less than a
   microsecond, once in some thousand halts.  Recording makes the two threads take turns.
   The recording itself is of no use here and goes to /dev/null.
-- The guest pauses itself between two instructions (guest/init), so the saved state does
-  not depend on when the host looked.
+- The state is saved while the guest sleeps: a watchdog that runs out in virtual time pauses
+  the machine (guest/init).  Were the guest to pause it by an instruction of its own, the main
+  loop might see a processor at rest before it takes note of the pause, and skip to the next
+  timer: some milliseconds, or none, as the host schedules the two threads.  The watchdog is
+  the timer that is skipped to.  It runs out in the main loop, which pauses the machine before
+  the guest has another turn.
 
 The emulator's threads only ever take turns, so they run on one host processor: handing over
 to a thread on another one costs more than the guest code in between (45 virtual seconds of
@@ -17,6 +21,7 @@ a 2 Mbit/s flow: 3.5 s of wall time on one processor, 7.0 s on two).
 """
 
 import contextlib
+import datetime
 import fcntl
 import hashlib
 import io
@@ -42,9 +47,11 @@ from .paths import BUILD
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512
 EXTRAS_MEMORY_MB = 1024     # 230 MB of programs in the file system, twice while it is unpacked
-BOOT_WALL_S = 240           # a boot takes 5 s on an idle machine
 KEPT_STATES = 8
-STALL_WALL_S = 120          # no console line for so long: the guest is stuck
+SILENCE_S = 600             # virtual; no console line for so long: the guest is stuck
+LOOK_S = 0.02               # between two looks at a running machine; no result depends on it
+LOOKS_PER_QUESTION = 25     # of a silent machine
+STILL_ANSWERS = 20          # so many answers in a row with the same time: the emulator is stuck
 
 # norandmaps: TCG keeps its translations when programs load where they did before.
 # tsc: the emulator does not promise a steady TSC, but with icount it counts virtual time.
@@ -76,7 +83,7 @@ def settings(image: Image) -> list[str]:
         "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null", "-smp", "1",
         "-m", str(memory_mb(image)), "-rtc", "base=2020-01-01T00:00:00,clock=vm", "-seed", "1",
         "-append", " ".join(KERNEL_ARGUMENTS),
-        "-device", "pvpanic", "-action", "panic=pause",
+        "-device", "ib700", "-action", "watchdog=pause",
         "-device", "virtio-serial-pci",
     ]
 
@@ -110,31 +117,108 @@ interrupted = threading.Event()
 
 
 class Monitor:
-    """The machine's QMP socket: one command at a time, events passed over."""
+    """The machine's QMP socket: answers in the order of the commands, events at any time."""
 
     def __init__(self, connected: socket.socket):
         self._socket = connected
-        self._socket.settimeout(60)
-        self._file = self._socket.makefile("r")
-        if not self._file.readline():
-            raise LabError("the emulator did not start")
+        self._received = b""
+        self._sent = 0
+        self.answers = {}           # by a command's number; the greeting has none
+        self.events = set()         # names of those that have come
+        self.ended = False          # the emulator has closed its end
+        self._await(None, "start")
         self("qmp_capabilities")
 
-    def __call__(self, command: str, **arguments):
-        self._socket.sendall(json.dumps({"execute": command, "arguments": arguments}).encode())
-        while True:
-            line = self._file.readline()
-            if not line:
+    def send(self, command: str, **arguments) -> int:
+        """Ask, and do not wait: the number under which the answer will come."""
+        self._sent += 1
+        message = {"execute": command, "arguments": arguments, "id": self._sent}
+        try:
+            self._socket.settimeout(None)
+            self._socket.sendall(json.dumps(message).encode())
+        except (BrokenPipeError, ConnectionResetError):
+            self.ended = True
+        return self._sent
+
+    def look(self):
+        """Take note of what has come, or comes within LOOK_S."""
+        if self.ended:
+            time.sleep(LOOK_S)
+            return
+        self._socket.settimeout(LOOK_S)
+        try:
+            received = self._socket.recv(1 << 16)
+        except TimeoutError:
+            return
+        except ConnectionResetError:
+            received = b""
+        self.ended = not received
+        *lines, self._received = (self._received + received).split(b"\n")
+        for message in map(json.loads, lines):
+            if "event" in message:
+                self.events.add(message["event"])
+            else:
+                self.answers[message.get("id")] = message
+
+    def _await(self, number: int | None, command: str) -> dict:
+        """As long as the emulator lives: on a busy host it may get no turn for minutes."""
+        while number not in self.answers:
+            if interrupted.is_set():
+                raise LabError("interrupted")
+            if self.ended:
                 raise LabError(f"the emulator ended while it was asked to {command}")
-            answer = json.loads(line)
-            if "error" in answer:
-                raise LabError(f"the emulator refused {command}: {answer['error']['desc']}")
-            if "return" in answer:
-                return answer["return"]
+            self.look()
+        return self.answers.pop(number)
+
+    def __call__(self, command: str, **arguments):
+        answer = self._await(self.send(command, **arguments), command)
+        if "error" in answer:
+            raise LabError(f"the emulator refused {command}: {answer['error']['desc']}")
+        return answer["return"]
 
     def close(self):
-        self._file.close()
         self._socket.close()
+
+
+class Silence:
+    """The guest prints nothing: does its time go on, and how much of it has passed?
+
+    Asked is the emulator's own time: instructions executed, and the guest's hardware clock, which
+    counts idle time too.  To answer changes nothing that a guest can see.  An emulator that the
+    host has stopped, or gives few turns, answers late or not at all, and is waited for.
+    """
+
+    def __init__(self, monitor: Monitor):
+        self._monitor = monitor
+        self._looks = 0
+        self._asked = ()
+        self._first = self._last = None
+        self._repeated = 0
+
+    def look(self):
+        """Look at the monitor; every so often ask it.  A LabError when the guest is stuck."""
+        if not self._asked:
+            self._looks += 1
+            if self._looks % LOOKS_PER_QUESTION == 0:
+                self._asked = (self._monitor.send("query-replay"),
+                               self._monitor.send("qom-get", path="/machine", property="rtc-time"))
+        self._monitor.look()
+        if self._asked and all(number in self._monitor.answers for number in self._asked):
+            replay, clock = (self._monitor.answers.pop(number)["return"] for number in self._asked)
+            self._asked = ()
+            self._judge(replay["icount"], datetime.datetime(
+                1900 + clock["tm_year"], 1 + clock["tm_mon"], clock["tm_mday"],
+                clock["tm_hour"], clock["tm_min"], clock["tm_sec"]))
+
+    def _judge(self, instructions: int, clock: datetime.datetime):
+        self._first = self._first or clock
+        if (clock - self._first).total_seconds() > SILENCE_S:
+            raise LabError(f"the guest has printed nothing for {SILENCE_S} s of its own time")
+        now = instructions, clock
+        self._repeated = self._repeated + 1 if now == self._last else 0
+        self._last = now
+        if self._repeated >= STILL_ANSWERS:
+            raise LabError("the guest's time stands still")
 
 
 class Machine(contextlib.AbstractContextManager):
@@ -149,6 +233,7 @@ class Machine(contextlib.AbstractContextManager):
             self.results = self.scratch / "results.tar"
             self._errors = self.scratch / "errors"
             self.console = console
+            self.memory_mb = memory_mb(image)
             console.parent.mkdir(parents=True, exist_ok=True)
             console.write_bytes(b"")
             if state:
@@ -198,15 +283,15 @@ class Machine(contextlib.AbstractContextManager):
                 return match[0].strip()
         return ""
 
-    def wait(self, done, wall_s: float, on_progress=None):
-        """Poll until done() is true; a LabError when the guest fails, ends or stands still."""
-        seen, since = -1, time.monotonic()
+    def wait(self, done, on_progress=None):
+        """Look until done() is true; a LabError when the guest fails, ends or is stuck."""
+        seen = -1
         while not done():
             if interrupted.is_set():
                 raise LabError("interrupted")
             size = self.console.stat().st_size
             if size != seen:
-                seen, since = size, time.monotonic()
+                seen, silence = size, Silence(self.monitor)
                 if failure := self.failure():
                     raise LabError(failure)
                 if on_progress:
@@ -215,9 +300,30 @@ class Machine(contextlib.AbstractContextManager):
                 if done():
                     return
                 raise LabError(self.failure() or self.emulator_said() or "the guest ended early")
-            if time.monotonic() - since > wall_s:
-                raise LabError(f"no sign of life from the guest for {wall_s:.0f} s")
-            time.sleep(0.02)
+            silence.look()
+
+    def wait_until_booted(self):
+        """Until the machine is paused, as its state is saved (guest/init)."""
+        self.wait(lambda: "STOP" in self.monitor.events)
+        if failure := self.failure():
+            raise LabError(failure)
+
+    def fingerprint(self) -> str:
+        """Hash of a paused machine: its memory and the state of its processor and devices."""
+        memory, devices = self.scratch / "memory", self.scratch / "devices"
+        self.monitor("pmemsave", val=0, size=self.memory_mb << 20, filename=str(memory))
+        self.monitor("xen-save-devices-state", filename=str(devices), live=False)
+        # Two things differ and are no part of the guest: the host's clocks, which icount does not use,
+        # and how much has been written to the recording.
+        state, clocks = re.subn(rb"(\x05timer.{8}).{24}", rb"\1", devices.read_bytes(), flags=re.S)
+        state, recorder = re.subn(rb"\x04(.{4})\x06replay.*?\x7e\1", b"", state, flags=re.S)
+        assert clocks == recorder == 1
+        total = hashlib.sha256(state)
+        with memory.open("rb") as contents:
+            while block := contents.read(1 << 20):
+                total.update(block)
+        memory.unlink()
+        return total.hexdigest()
 
 
 def _prepare_child(cpu: int):
@@ -292,15 +398,12 @@ def _boot(image: Image, console: Path, state: Path) -> None:
         raise LabError(f"{state.parent} has {free >> 20} MB free; a machine state needs {needed}")
     with Machine(image, console) as machine:
         try:
-            machine.wait(lambda: machine.monitor("query-status")["status"] == "guest-panicked",
-                         BOOT_WALL_S)
-            if failure := machine.failure():
-                raise LabError(failure)
+            machine.wait_until_booted()
             said = machine.monitor("human-monitor-command", **{"command-line": "savevm ready"})
             if said.strip():
                 raise LabError(f"the machine's state could not be saved: {said.strip()}")
             machine.monitor("quit")
-            machine.process.wait(30)
+            machine.wait(lambda: machine.process.poll() is not None)
             partial = state.with_suffix(".part")
             shutil.copyfile(machine.state, partial)
             partial.rename(state)
@@ -359,7 +462,7 @@ def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=
                  "-loadvm", "ready"]
         with Machine(snap.image, console, snap.state, extra) as machine:
             try:
-                machine.wait(lambda: "satcc: started" in machine.console_text(), STALL_WALL_S)
+                machine.wait(lambda: "satcc: started" in machine.console_text())
                 started = time.monotonic()
                 marks = {}
 
@@ -370,9 +473,12 @@ def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=
                     if on_progress:
                         on_progress(text)
 
-                machine.wait(lambda: machine.process.poll() is not None, STALL_WALL_S, heard)
+                machine.wait(lambda: machine.process.poll() is not None, heard)
                 if failure := machine.failure():
                     raise LabError(failure)
+                if machine.process.returncode:
+                    raise LabError(f"the emulator ended with status {machine.process.returncode}: "
+                                   f"{machine.emulator_said() or 'it said nothing'}")
                 results = _unpack(machine.results)
                 status = results.pop("status", b"?").decode().strip()
                 if status != "0":

@@ -18,3 +18,9 @@ def locked(what: str):
     with (folder / what).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def policies() -> list[str]:
+    """The names of the pack's congestion controls: one for each tcp_*.c that is no build product."""
+    return sorted(path.stem.removeprefix("tcp_") for path in TOP.glob("*/tcp_*.c")
+                  if not path.name.endswith(".mod.c"))

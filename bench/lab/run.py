@@ -18,7 +18,7 @@ from .paths import BUILD
 from .scenario import Scenario
 
 TRAFFIC = ("sender.pcap", "bottleneck.pcap", "receiver.pcap", "trace.raw")
-FORMAT = 2              # of the stored files; a change makes old runs unknown
+FORMAT = 3              # of the stored files; a change makes old runs unknown
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,8 @@ def check(scenario: Scenario, files: dict[str, bytes]) -> None:
         for name in ("overrun", "commit overrun", "dropped events", "entries"):
             if int(stats[name]):
                 raise LabError(f"the trace has lost events ({name}: {stats[name]})")
+    if job.witnessed(scenario) and int(files["witness.lost"]):
+        raise LabError(f"satcc_log has missed {files['witness.lost'].decode().strip()} records")
     if scenario.capture:
         for name in scenario.captures:
             said = files.get(f"{name}.tcpdump", b"0 packets dropped by kernel").decode()
@@ -152,6 +154,8 @@ class Lab:
             "seed": scenario.seed, "kernel": outcome.files["kernel"].decode().strip(),
             "image": self.image.identity, "emulator": machine.qemu_version(),
             "modules": dict(line.split() for line in outcome.files["modules"].decode().splitlines()),
+            "layouts": {cc: self.image.layouts[cc] for cc in job.witnessed(scenario)
+                        if cc in self.image.layouts},
             "hash": traffic_hash(outcome.files), "identity": identity,
             "restore_wall_s": outcome.restore_wall_s, "job_wall_s": outcome.job_wall_s,
             "flows_wall_s": outcome.flows_wall_s,

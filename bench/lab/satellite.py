@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A hop's direction as a satellite link: what it can be, and how the guest is told.
 
-No qdisc has time slots, bandwidth on demand, errors by size or by the clock, or a delay that
-changes without reordering.  The helper guest/satlink.c has: it sits on a TUN device that the
+No qdisc has time slots, bandwidth on demand, errors by size or by the clock, a delay that changes
+without reordering, or merges ACKs.  The helper guest/satlink.c has: it sits on a TUN device that the
 hop's routes lead to, and what it hands back goes on by a routing table of its own,
 
     left --> main table --> sat-right (satlink) --> table 101 --> right
@@ -157,7 +157,14 @@ def check(stage, where: str) -> None:
     """A stage that satlink plays: what it has must fit together and be all there is."""
     for name in ("rate_mbit", "loss_pct", "reorder_pct", "duplicate_pct", "ecn"):
         if getattr(stage, name):
-            raise LabError(f"{where}: {name} beside mac, errors or delay_series; put it on another hop")
+            raise LabError(f"{where}: {name} beside mac, errors, delay_series or merge_ms; "
+                           "put it on another hop")
+    if not 0 <= stage.merge_ms <= 1e6 or not 0 <= stage.merge_bytes < 1 << 31:
+        raise LabError(f"{where}: merge_ms or merge_bytes is out of range")
+    if stage.merge_bytes and not stage.merge_ms:
+        raise LabError(f"{where}: merge_bytes without merge_ms, which ends the wait for so many")
+    if stage.merge_ms and stage.mac:
+        raise LabError(f"{where}: merge_ms beside mac; put it on the hop before")
     if stage.mac:
         stage.mac.check(f"{where}.mac")
         if stage.errors and stage.errors.good_s:
@@ -231,6 +238,8 @@ def start(scenario, prefix: str) -> list[str]:
                                              for at, ms in stage.delay_series))
         elif stage.delay_ms:
             words.append(f"delay {round(stage.delay_ms * 1e6)}")
+        if stage.merge_ms:
+            words.append(f"merge {round(stage.merge_ms * 1e6)} {stage.merge_bytes}")
         words += stage.errors.words if stage.errors else []
         words += stage.mac.words if stage.mac else []
         words.append(f"log $OUT/{name.removesuffix('.json')}.csv")
@@ -258,7 +267,7 @@ def end(scenario, prefix: str) -> list[str]:
 
 def check_results(scenario, files: dict[str, bytes]) -> None:
     """Every link ran to the end and lost nothing but what it was to lose."""
-    for hop, side, _ in links(scenario):
+    for hop, side, stage in links(scenario):
         where = f"the link {hop} {side}"
         try:
             result = json.loads(files[result_name(hop, side)])
@@ -269,7 +278,9 @@ def check_results(scenario, files: dict[str, bytes]) -> None:
             raise LabError(f"{where} could not hand over {result['refused']} packets")
         if dropped:
             raise LabError(f"{where} did not take {dropped} packets from its device")
-        missing = result["in_packets"] - sum(
-            result[name] for name in ("out_packets", "queue_drops", "error_losses", "inside"))
+        ways = ["out_packets", "queue_drops", "error_losses", "inside"]
+        if stage.merge_ms:
+            ways.append("merged")
+        missing = result["in_packets"] - sum(result[name] for name in ways)
         if missing:
             raise LabError(f"{where} cannot account for {missing} packets")

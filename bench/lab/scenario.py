@@ -24,6 +24,10 @@ never share a hop, or the queue's limit would count the packets in flight.
     forward = { mac = { kind = "bod" }, errors = { ber = 1e-7 }, delay_ms = 260 }
     reverse = { delay_series = [[0, 20], [15, 35]] }    # from so many s on, never reordering
 
+    [[hop]]
+    name = "filter"                                 # of a flow's pure ACKs that wait, the newest goes
+    reverse = { merge_ms = 20, merge_bytes = 65536 }    # on, after so long or once it tells of so many
+
     [[flow]]
     cc = "hybla_full"
     bytes = 1_000_000                               # or seconds = 60
@@ -125,10 +129,15 @@ class Stage:
     mac: satellite.Mac | None = None
     errors: satellite.Errors | None = None
     delay_series: tuple = ()        # [[s, ms], ...]: from so many s after the flows' start on
+    # Of a flow's pure ACKs only the newest goes on, so long after the first it stands for came, or
+    # once it acknowledges so many bytes more than the last one (0: no such limit); guest/satlink.c
+    # has the rule to the letter.
+    merge_ms: float = 0
+    merge_bytes: int = 0
 
     @property
     def is_satellite(self) -> bool:
-        return bool(self.mac or self.errors or self.delay_series)
+        return bool(self.mac or self.errors or self.delay_series or self.merge_ms or self.merge_bytes)
 
     @property
     def queue_kind(self) -> str:
@@ -230,6 +239,9 @@ class Flow:
     write_ms: int = 0               # at such intervals; 0: all it can
     passive: bool = False           # the receiver connects, the sender answers as a server
     fastopen: bool = False          # TCP Fast Open, without a cookie
+    mptcp: bool = False             # over Multipath TCP; cc is that of every subflow
+    reconnect: bool = False         # bytes twice, the socket disconnected and connected in between
+    listener: str = ""              # of a passive sender: its listening socket has this one, not cc
 
     def check(self, where: str) -> None:
         if self.tool not in TOOLS:
@@ -248,13 +260,18 @@ class Flow:
             raise LabError(f"{where}: objects are sizes in bytes")
         if self.pause_ms and (self.seconds or self.tool != "flow"):
             raise LabError(f"{where}: pause_ms is for bytes and the tool flow")
-        if (self.write_ms or self.passive or self.fastopen) and self.tool != "flow":
-            raise LabError(f"{where}: write_ms, passive and fastopen are for the tool flow")
+        own = ("write_ms", "passive", "fastopen", "mptcp", "reconnect", "listener")
+        if any(getattr(self, name) for name in own) and self.tool != "flow":
+            raise LabError(f"{where}: {', '.join(own)} are for the tool flow")
+        if self.passive and (self.mptcp or self.reconnect) or self.listener and not self.passive:
+            raise LabError(f"{where}: mptcp and reconnect are for who connects, listener for passive")
+        if self.reconnect and not self.bytes:
+            raise LabError(f"{where}: reconnect goes with bytes")
         if bool(self.write_ms) != bool(self.write_bytes) or self.write_bytes > 256 << 10:
             raise LabError(f"{where}: write_bytes (at most 262144) goes with write_ms")
         if self.changes and self.tool != "flow":
             raise LabError(f"{where}: only the tool flow can change a live socket")
-        for cc in self.names:
+        for cc in (*self.names, *([self.listener] if self.listener else [])):
             _check_name(cc, where)
 
     @property
@@ -298,7 +315,7 @@ class Scenario:
     max_seconds: int = 900              # a run that takes longer, in its own time, has failed
     capture: bool = True                # packets at the sender and behind the bottleneck
     captures: tuple[str, ...] = ("sender", "bottleneck")    # where capture is; also: receiver
-    trace: tuple[str, ...] = ("tcp:tcp_probe", "satcc:*")
+    trace: tuple[str, ...] = ("tcp:tcp_probe", "satcc:cc_call")
     traced: tuple[int, ...] = ()        # only these flows; none: all
     modules: dict = field(default_factory=dict)     # module -> its parameters, as for modprobe
     sender: Host = Host()

@@ -109,7 +109,7 @@ def image_of(plan: dict) -> image.Image:
     """The image the plan was made for, which is not built again for each of its jobs."""
     said = plan["image"]
     return image.Image(said["release"], TOP / said["vmlinuz"], TOP / said["initramfs"],
-                       said["identity"], tuple(said["extras"]))
+                       said["identity"], tuple(said["extras"]), said["layouts"])
 
 
 def link_name(lab: Lab) -> str:

@@ -65,6 +65,18 @@ def test_cost_is_the_sum_over_all_calls_by_the_acks():
     assert told["callbacks"][0]["calls_per_ack"] == 0.3
 
 
+def test_a_function_is_known_by_the_byte_after_its_landing_pad_too():
+    """Where the kernel is built with IBT, that is where the tracer is called from."""
+    listed = LISTED.replace(" a8 ", " b0 ").replace("pkts_acked b0", "pkts_acked d0")
+    listed = listed.replace("cong_avoid b8", "cong_avoid e0")
+    exits = records((0xE0, 100), (0xE0, 200), (0xD0, 26))
+    exits["func"][exits["func"] == NOPS] = 0xB0
+    exits["func"] += 4
+    found = cost.account(cost.functions(listed), exits, np.array((), "u8"), 10)
+    assert found.known == 1000 and by_name(found)["toy_cong_avoid"].calls == 2
+    assert found.per_ack == pytest.approx((100 + 200 + 26) / 10)
+
+
 def test_an_interrupted_call_counts_with_the_mean_of_the_others():
     exits = records((AVOID, 100), (AVOID, 9000), (AVOID, 200))
     inside = int(exits["calltime"][-2]) + 50

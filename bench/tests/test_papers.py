@@ -78,7 +78,7 @@ def put(**pairs):
 class FakeLab:
     """A lab whose runs are what their scenarios say, and that plays none."""
 
-    image = image.Image("6.1.0", image.BUILD / "vmlinuz", image.BUILD / "initramfs", "abc", ())
+    image = image.Image("6.1.0", image.BUILD / "vmlinuz", image.BUILD / "initramfs", "abc", (), {})
 
     def identity(self, scenario, extra):
         return scenario.digest()

@@ -6,7 +6,7 @@
  * large writes, and a receiver that lets the kernel drop the bytes (MSG_TRUNC)
  * in place of copying them.
  *
- *   flow recv PORT                        accept for ever, discard what comes
+ *   flow recv PORT [mptcp]                accept for ever, discard what comes
  *   flow send HOST PORT CC WHAT...        connect and send
  *   flow serve PORT CC WHAT...            accept one connection and send
  *   flow fetch HOST PORT FROM [fastopen]  connect from port FROM, discard what comes
@@ -16,11 +16,15 @@
  *       pause MS     in two halves that many ms apart (with bytes)
  *       write N MS   as an application that writes N bytes every MS ms
  *       fastopen     with the first bytes in the SYN, or ready to accept such
+ *       mptcp        over Multipath TCP (send)
+ *       reconnect    when the peer has all, disconnect the socket, connect it again, and send as
+ *                    much once more (send with bytes)
+ *       listener CC  the listening socket has this one; the accepted one is set to the flow's (serve)
  *
  * With CC "-" the socket keeps what its route, the sysctl or its listener gives it;
  * "a,b:2000" starts with a and changes the live socket to b after 2000 ms. The sender
- * prints one JSON line: the congestion control in use, and TCP_INFO at the end, with
- * the kernel's own field names.
+ * prints one JSON line: the congestion control in use, the one the socket had when it was
+ * connected, and TCP_INFO at the end, with the kernel's own field names.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -51,8 +55,11 @@ struct what {
 	long pause_ms;
 	size_t write_bytes;		/* 0: as fast as the socket takes it */
 	long write_ms;
-	int fastopen;
+	int fastopen, mptcp, reconnect;
+	const char *listener;		/* its congestion control; NULL: the flow's */
 };
+
+static char first_cc[16];		/* of the socket when it was connected */
 
 static void die(const char *what)
 {
@@ -83,10 +90,10 @@ static void discard(int fd)
 	close(fd);
 }
 
-static int listen_on(const char *port)
+static int listen_on(const char *port, int protocol)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any };
-	int fd = socket(AF_INET6, SOCK_STREAM, 0);
+	int fd = socket(AF_INET6, SOCK_STREAM, protocol);
 	int on = 1;
 
 	any.sin6_port = htons(atoi(port));
@@ -96,9 +103,9 @@ static int listen_on(const char *port)
 	return fd;
 }
 
-static int receive(const char *port)
+static int receive(const char *port, int protocol)
 {
-	int fd = listen_on(port);
+	int fd = listen_on(port, protocol);
 
 	signal(SIGCHLD, SIG_IGN);
 	for (;;) {
@@ -114,6 +121,13 @@ static int receive(const char *port)
 		}
 		close(peer);
 	}
+}
+
+static void get_cc(int fd, char name[16])
+{
+	socklen_t len = 15;
+
+	getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len);
 }
 
 static void set_cc(int fd, const char *cc)
@@ -152,55 +166,81 @@ static pid_t change_later(int fd, char *changes)
 	_exit(0);
 }
 
-/* cc: or NULL. from: local port, or NULL. */
-static int connect_to(const char *host, const char *port, const char *cc, const char *from,
-		      int fastopen)
+/* An address and port of either family; its length. */
+static socklen_t address(const char *host, const char *port, struct sockaddr_storage *to)
 {
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(atoi(port)) };
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(atoi(port)) };
-	struct sockaddr_in from4 = { .sin_family = AF_INET };
-	struct sockaddr_in6 from6 = { .sin6_family = AF_INET6 };
-	int is_v4 = inet_pton(AF_INET, host, &v4.sin_addr) == 1;
-	int fd;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)to;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)to;
 
-	if (!is_v4 && inet_pton(AF_INET6, host, &v6.sin6_addr) != 1) {
+	memset(to, 0, sizeof(*to));
+	if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(atoi(port));
+		return sizeof(*v4);
+	}
+	if (inet_pton(AF_INET6, host, &v6->sin6_addr) != 1) {
 		errno = EINVAL;
 		die(host);
 	}
-	fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM, 0);
+	v6->sin6_family = AF_INET6;
+	v6->sin6_port = htons(atoi(port));
+	return sizeof(*v6);
+}
+
+/* cc: or NULL. from: local port, or NULL. */
+static int connect_to(const char *host, const char *port, const char *cc, const char *from,
+		      int fastopen, int protocol)
+{
+	struct sockaddr_storage to, local;
+	socklen_t len = address(host, port, &to);
+	int fd = socket(to.ss_family, SOCK_STREAM, protocol);
+
 	if (fd < 0)
 		die("socket");
 	if (cc)
 		set_cc(fd, cc);
 	if (from) {
-		from4.sin_port = htons(atoi(from));
-		from6.sin6_port = from4.sin_port;
-		if (is_v4 ? bind(fd, (struct sockaddr *)&from4, sizeof(from4)) :
-			    bind(fd, (struct sockaddr *)&from6, sizeof(from6)))
+		address(to.ss_family == AF_INET ? "0.0.0.0" : "::", from, &local);
+		if (bind(fd, (struct sockaddr *)&local, len))
 			die("bind");
 	}
 	/* The SYN then waits for the first bytes written. */
 	if (fastopen && setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &fastopen, sizeof(int)))
 		die("fastopen");
-	if (is_v4 ? connect(fd, (struct sockaddr *)&v4, sizeof(v4)) :
-		    connect(fd, (struct sockaddr *)&v6, sizeof(v6)))
+	if (connect(fd, (struct sockaddr *)&to, len))
 		die("connect");
 	return fd;
 }
 
-/* Accept one connection and read its request, one byte. */
-static int accept_one(const char *port, const char *cc, int fastopen)
+/* End a socket's connection, with a reset, and connect the same socket again. */
+static void reconnect(int fd, const char *host, const char *port)
 {
-	int listener = listen_on(port), fd, queue = 16;
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct sockaddr_storage to;
+	socklen_t len = address(host, port, &to);
+
+	if (connect(fd, &none, sizeof(none)))
+		die("disconnect");
+	if (connect(fd, (struct sockaddr *)&to, len))
+		die("connect");
+}
+
+/* Accept one connection and read its request, one byte. */
+static int accept_one(const char *port, const char *cc, const struct what *what)
+{
+	int listener = listen_on(port, 0), fd, queue = 16;
 	char request;
 
-	set_cc(listener, cc);
-	if (fastopen && setsockopt(listener, IPPROTO_TCP, TCP_FASTOPEN, &queue, sizeof(queue)))
+	set_cc(listener, what->listener ? what->listener : cc);
+	if (what->fastopen && setsockopt(listener, IPPROTO_TCP, TCP_FASTOPEN, &queue, sizeof(queue)))
 		die("fastopen");
 	fd = accept(listener, NULL, NULL);
 	if (fd < 0)
 		die("accept");
 	close(listener);
+	get_cc(fd, first_cc);
+	if (what->listener)
+		set_cc(fd, cc);
 	if (recv(fd, &request, 1, 0) != 1)
 		die("request");
 	return fd;
@@ -208,7 +248,7 @@ static int accept_one(const char *port, const char *cc, int fastopen)
 
 static int fetch(int argc, char **argv)
 {
-	int fd = connect_to(argv[2], argv[3], NULL, argv[4], argc == 6);
+	int fd = connect_to(argv[2], argv[3], NULL, argv[4], argc == 6, 0);
 
 	if (send(fd, chunk, 1, MSG_NOSIGNAL) != 1)
 		die("request");
@@ -221,10 +261,9 @@ static void report(int fd)
 	char cc[16] = "";
 	struct tcp_info i = { 0 };
 	union tcp_cc_info info = { 0 };
-	socklen_t len = sizeof(cc) - 1, info_len = sizeof(info);
+	socklen_t len = sizeof(i), info_len = sizeof(info);
 
-	getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, &len);
-	len = sizeof(i);
+	get_cc(fd, cc);
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len))
 		die("TCP_INFO");
 	getsockopt(fd, IPPROTO_TCP, TCP_CC_INFO, &info, &info_len);
@@ -234,13 +273,13 @@ static void report(int fd)
 		       info.vegas.tcpv_minrtt);
 	else
 		printf("{");
-	printf("\"cc\":\"%s\",\"options\":%u,\"snd_mss\":%u,\"rtt\":%u,\"min_rtt\":%u,"
+	printf("\"cc\":\"%s\",\"first_cc\":\"%s\",\"options\":%u,\"snd_mss\":%u,\"rtt\":%u,\"min_rtt\":%u,"
 	       "\"snd_cwnd\":%u,\"snd_ssthresh\":%u,\"total_retrans\":%u,\"bytes_acked\":%llu,"
 	       "\"bytes_sent\":%llu,\"bytes_retrans\":%llu,\"segs_in\":%u,\"segs_out\":%u,"
 	       "\"data_segs_out\":%u,"
 	       "\"delivered\":%u,\"delivered_ce\":%u,\"reord_seen\":%u,\"dsack_dups\":%u,"
 	       "\"busy_time\":%llu,\"rwnd_limited\":%llu,\"sndbuf_limited\":%llu}\n",
-	       cc, i.tcpi_options, i.tcpi_snd_mss, i.tcpi_rtt, i.tcpi_min_rtt, i.tcpi_snd_cwnd,
+	       cc, first_cc, i.tcpi_options, i.tcpi_snd_mss, i.tcpi_rtt, i.tcpi_min_rtt, i.tcpi_snd_cwnd,
 	       i.tcpi_snd_ssthresh, i.tcpi_total_retrans, i.tcpi_bytes_acked, i.tcpi_bytes_sent,
 	       i.tcpi_bytes_retrans, i.tcpi_segs_in, i.tcpi_segs_out, i.tcpi_data_segs_out,
 	       i.tcpi_delivered,
@@ -281,9 +320,10 @@ static void drain(int fd)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: flow recv PORT | flow fetch HOST PORT FROM [fastopen]\n"
+	fprintf(stderr, "usage: flow recv PORT [mptcp] | flow fetch HOST PORT FROM [fastopen]\n"
 		"       flow send HOST PORT CC WHAT | flow serve PORT CC WHAT\n"
-		"WHAT: bytes N | seconds S  [pause MS] [write N MS] [fastopen]\n");
+		"WHAT: bytes N | seconds S  [pause MS] [write N MS] [fastopen] [mptcp] [reconnect]\n"
+		"      [listener CC]\n");
 	exit(2);
 }
 
@@ -296,6 +336,14 @@ static struct what parse(char **word)
 			what.fastopen = 1;
 			continue;
 		}
+		if (!strcmp(*word, "mptcp")) {
+			what.mptcp = 1;
+			continue;
+		}
+		if (!strcmp(*word, "reconnect")) {
+			what.reconnect = 1;
+			continue;
+		}
 		if (!word[1])
 			usage();
 		if (!strcmp(*word, "bytes"))
@@ -304,6 +352,8 @@ static struct what parse(char **word)
 			what.seconds = atoi(*++word);
 		else if (!strcmp(*word, "pause"))
 			what.pause_ms = atol(*++word);
+		else if (!strcmp(*word, "listener"))
+			what.listener = *++word;
 		else if (!strcmp(*word, "write") && word[2]) {
 			what.write_bytes = strtoull(*++word, NULL, 10);
 			what.write_ms = atol(*++word);
@@ -331,8 +381,13 @@ static int send_flow(char **argv)
 		*changes++ = 0;
 	sigaction(SIGALRM, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
-	fd = active ? connect_to(argv[2], argv[3], cc, NULL, what.fastopen) :
-		      accept_one(argv[2], cc, what.fastopen);
+	if (active) {
+		fd = connect_to(argv[2], argv[3], cc, NULL, what.fastopen,
+				what.mptcp ? IPPROTO_MPTCP : 0);
+		get_cc(fd, first_cc);
+	} else {
+		fd = accept_one(argv[2], cc, &what);
+	}
 	child = change_later(fd, changes);
 	if (what.seconds) {
 		alarm(what.seconds);
@@ -346,6 +401,11 @@ static int send_flow(char **argv)
 		}
 		push(fd, what.bytes, &what);
 		drain(fd);
+		if (what.reconnect) {
+			reconnect(fd, argv[2], argv[3]);
+			push(fd, what.bytes, &what);
+			drain(fd);
+		}
 		reset.l_onoff = 0;
 	}
 	if (child && (waitpid(child, &status, 0) != child || status)) {
@@ -361,7 +421,9 @@ static int send_flow(char **argv)
 int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "recv"))
-		return receive(argv[2]);
+		return receive(argv[2], 0);
+	if (argc == 4 && !strcmp(argv[1], "recv") && !strcmp(argv[3], "mptcp"))
+		return receive(argv[2], IPPROTO_MPTCP);
 	if ((argc == 5 || (argc == 6 && !strcmp(argv[5], "fastopen"))) && !strcmp(argv[1], "fetch"))
 		return fetch(argc, argv);
 	if ((argc >= 7 && !strcmp(argv[1], "send")) || (argc >= 6 && !strcmp(argv[1], "serve")))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* satlink: one direction of a satellite link, for what no qdisc does.
  *
- *   satlink DEV [seed N] [own IN_NS OUT_NS]
+ *   satlink DEV [seed N] [own IN_NS OUT_NS] [merge NS BYTES]
  *           [delay NS | steps AT:NS,AT:NS...]
  *           [ber P | gilbert GOOD_NS BAD_NS P_GOOD P_BAD | frames BYTES NS P]
  *           [slots SUPERFRAME_NS MULTIFRAMES SLOTS SLOT_BYTES STATIC CAP LAG PHASE_NS]
@@ -9,13 +9,26 @@
  *
  * Packets are read from the TUN device DEV and written back to it when they have arrived:
  *
- *   DEV -> queue -> time slots -> errors -> delay -> DEV
+ *   DEV -> merging of ACKs -> queue -> time slots -> errors -> delay -> DEV
  *
  * in this order, so that only the queue drops for congestion, a lost packet has used its air
  * time, and the delay never reorders.  What is not asked for is not there.
  *
  * SIGUSR1 is time zero: super-frames, fades and the steps of the delay begin there.  Until then
  * packets have the first delay and nothing else.  SIGTERM ends it: one JSON line of counters.
+ *
+ * Merging of ACKs.  A pure ACK is a TCP segment without payload, of whose flags ACK alone is set and
+ * whose only option is timestamps.  One that acknowledges more than every segment of its flow so far
+ * is held, and takes the place of the one held before, which is gone.  The one held goes on, as it
+ * is,
+ *
+ *   NS after the first one came that it stands for, or
+ *   at once when it acknowledges BYTES or more beyond what was last sent on (0: no such limit), or
+ *   at once when another segment of its flow comes, which goes on behind it: with payload, with
+ *   SACK blocks, with ECE, SYN or FIN, a duplicate ACK, a window update.
+ *
+ * So a flow's segments keep their order.  The first of a flow that has an acknowledgement, fragments
+ * and what is not TCP pass.
  *
  * Time slots.  A super-frame is MULTIFRAMES multi-frames of SLOTS slots; a slot carries
  * SLOT_BYTES of IP.  With a grant of g slots per multi-frame they are spread evenly over it.  A
@@ -39,9 +52,12 @@
 #include <linux/if_tun.h>
 #include <math.h>
 #include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +71,7 @@
 #define MAX_PACKET	65536
 #define MAX_STEPS	4096
 #define MAX_LAG		64		/* super-frames from a request to its grant */
+#define ENDS_BYTES	36		/* two IPv6 addresses and two ports */
 
 typedef int64_t ns_t;
 
@@ -76,6 +93,8 @@ static struct {
 	const char *dev;
 	uint64_t seed;
 	ns_t own_in, own_out;		/* what reading and what handing over takes, not to be delay */
+	ns_t merge;			/* 0: no ACK is held */
+	uint32_t merge_bytes;
 	struct {
 		ns_t at, delay;
 	} step[MAX_STEPS];
@@ -94,7 +113,7 @@ static struct {
 
 /* What the result line says. */
 static struct {
-	uint64_t in_packets, in_bytes, out_packets, out_bytes;
+	uint64_t in_packets, in_bytes, out_packets, out_bytes, merged;
 	uint64_t queue_drops, error_losses, refused, max_packets, max_bytes;
 	uint64_t fades;
 	ns_t faded;
@@ -365,12 +384,9 @@ static void pass_slots(ns_t now)
 		mac.next_slot = begun;
 }
 
-/* -- packets in and out ------------------------------------------------------ */
-
+/* A packet comes to the queue. */
 static void accept_packet(struct packet *packet, ns_t now)
 {
-	count.in_packets++;
-	count.in_bytes += packet->bytes;
 	if (!want.superframe || zero == NEVER) {
 		leave(packet, now);
 		return;
@@ -392,6 +408,185 @@ static void accept_packet(struct packet *packet, ns_t now)
 		count.max_bytes = queue.bytes;
 }
 
+/* -- merging of ACKs ---------------------------------------------------------- */
+
+/* One direction of a connection. */
+struct flow {
+	struct flow *next;		/* the one last used first */
+	struct flow *next_waiting;
+	unsigned char ends[ENDS_BYTES];
+	int has_ack;			/* newest and sent_on are valid */
+	uint32_t newest, sent_on;	/* acknowledgement numbers: the highest that came, and went on */
+	struct packet *held;
+	ns_t due;			/* when it goes on */
+};
+
+static struct flow *flows;
+static struct flow *waiting, **last_waiting = &waiting;		/* by due: all wait equally long */
+
+/* A TCP segment. */
+struct segment {
+	unsigned char ends[ENDS_BYTES];		/* addresses and ports */
+	uint32_t ack;
+	int has_ack, is_pure;
+};
+
+static uint32_t get_u32(const unsigned char *at)
+{
+	return (uint32_t)at[0] << 24 | at[1] << 16 | at[2] << 8 | at[3];
+}
+
+/* Are timestamps the only option? */
+static int only_timestamps(const unsigned char *option, const unsigned char *end)
+{
+	while (option < end && *option != TCPOPT_EOL) {
+		if (*option == TCPOPT_NOP) {
+			option++;
+			continue;
+		}
+		if (*option != TCPOPT_TIMESTAMP || end - option < TCPOLEN_TIMESTAMP ||
+		    option[1] != TCPOLEN_TIMESTAMP)
+			return 0;
+		option += TCPOLEN_TIMESTAMP;
+	}
+	return 1;
+}
+
+/* The TCP segment in a packet; 0 if it has none, or a fragment of one. */
+static int parse_segment(const struct packet *packet, struct segment *segment)
+{
+	const unsigned char *ip = packet->data, *tcp, *end = ip + packet->bytes;
+	const unsigned char *addresses;
+	size_t addresses_bytes;
+	uint32_t header;
+
+	if (packet->bytes >= 20 && ip[0] >> 4 == 4) {
+		if (ip[9] != IPPROTO_TCP || (ip[6] & 0x3f) || ip[7])
+			return 0;
+		tcp = ip + (ip[0] & 0xf) * 4;
+		addresses = ip + 12;
+		addresses_bytes = 8;
+	} else if (packet->bytes >= 40 && ip[0] >> 4 == 6) {
+		if (ip[6] != IPPROTO_TCP)
+			return 0;
+		tcp = ip + 40;
+		addresses = ip + 8;
+		addresses_bytes = 32;
+	} else {
+		return 0;
+	}
+	if (end - tcp < 20)
+		return 0;
+	header = (tcp[12] >> 4) * 4;
+	if (header < 20 || end - tcp < (ptrdiff_t)header)
+		return 0;
+	memset(segment->ends, 0, sizeof(segment->ends));
+	memcpy(segment->ends, addresses, addresses_bytes);
+	memcpy(segment->ends + addresses_bytes, tcp, 4);
+	segment->ack = get_u32(tcp + 8);
+	segment->has_ack = !!(tcp[13] & TH_ACK);
+	/* The low bit of the byte before is AccECN's. */
+	segment->is_pure = tcp + header == end && tcp[13] == TH_ACK && !(tcp[12] & 0xf) &&
+			   only_timestamps(tcp + 20, end);
+	return 1;
+}
+
+/* A segment's flow, found or made. */
+static struct flow *flow_of(const struct segment *segment)
+{
+	struct flow *flow, **at = &flows;
+
+	while (*at && memcmp((*at)->ends, segment->ends, ENDS_BYTES))
+		at = &(*at)->next;
+	flow = *at;
+	if (flow) {
+		*at = flow->next;
+	} else {
+		flow = calloc(1, sizeof(*flow));
+		if (!flow)
+			die("memory");
+		memcpy(flow->ends, segment->ends, ENDS_BYTES);
+	}
+	flow->next = flows;
+	flows = flow;
+	return flow;
+}
+
+/* What a flow holds goes on at t. */
+static void send_held(struct flow *flow, ns_t t)
+{
+	struct packet *packet = flow->held;
+	struct flow **at = &waiting;
+
+	if (!packet)
+		return;
+	while (*at != flow)
+		at = &(*at)->next_waiting;
+	*at = flow->next_waiting;
+	if (!*at)
+		last_waiting = at;
+	flow->held = NULL;
+	flow->sent_on = flow->newest;
+	accept_packet(packet, t);
+}
+
+/* Send on what was due by t; when the next is. */
+static ns_t send_due(ns_t t)
+{
+	while (waiting && waiting->due <= t)
+		send_held(waiting, waiting->due);
+	return waiting ? waiting->due : NEVER;
+}
+
+/* A packet comes at t. */
+static void merge_packet(struct packet *packet, ns_t t)
+{
+	struct segment segment;
+	struct flow *flow;
+	int is_new;
+
+	send_due(t);
+	if (!want.merge || zero == NEVER || !parse_segment(packet, &segment)) {
+		accept_packet(packet, t);
+		return;
+	}
+	flow = flow_of(&segment);
+	is_new = segment.has_ack && (!flow->has_ack || (int32_t)(segment.ack - flow->newest) > 0);
+	if (is_new && segment.is_pure && flow->has_ack) {
+		if (flow->held) {
+			free(flow->held);
+			count.merged++;
+		} else {
+			flow->due = t + want.merge;
+			flow->next_waiting = NULL;
+			*last_waiting = flow;
+			last_waiting = &flow->next_waiting;
+		}
+		flow->held = packet;
+		flow->newest = segment.ack;
+		if (want.merge_bytes && flow->newest - flow->sent_on >= want.merge_bytes)
+			send_held(flow, t);
+		return;
+	}
+	send_held(flow, t);
+	if (is_new) {
+		flow->has_ack = 1;
+		flow->newest = flow->sent_on = segment.ack;
+	}
+	accept_packet(packet, t);
+}
+
+static uint64_t packets_held(void)
+{
+	uint64_t packets = 0;
+
+	for (struct flow *flow = waiting; flow; flow = flow->next_waiting)
+		packets++;
+	return packets;
+}
+
+/* -- packets in and out ------------------------------------------------------- */
+
 static void read_packets(void)
 {
 	static unsigned char buffer[MAX_PACKET];
@@ -404,7 +599,9 @@ static void read_packets(void)
 			die("memory");
 		memcpy(packet->data, buffer, n);
 		packet->bytes = n;
-		accept_packet(packet, clock_ns(CLOCK_MONOTONIC) - want.own_in);
+		count.in_packets++;
+		count.in_bytes += n;
+		merge_packet(packet, clock_ns(CLOCK_MONOTONIC) - want.own_in);
 	}
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		die("read");
@@ -439,16 +636,19 @@ static void carry(void)
 	ready.fd = tun;
 	while (!over) {
 		struct timespec timeout;
-		ns_t now, next, due;
+		ns_t now, next, due, merged;
 
 		if (zero_asked && zero == NEVER)
 			zero = clock_ns(CLOCK_MONOTONIC);
 		if (ready.revents)
 			read_packets();
+		merged = send_due(clock_ns(CLOCK_MONOTONIC));
 		next = run_slots(clock_ns(CLOCK_MONOTONIC));
 		due = write_packets();
 		if (due < next)
 			next = due;
+		if (merged < next)
+			next = merged;
 		now = clock_ns(CLOCK_MONOTONIC);
 		if (now > next)
 			now = next;
@@ -490,13 +690,14 @@ static void report(void)
 		faded(clock_ns(CLOCK_MONOTONIC) - zero);
 	printf("{\"zero_ns\":%lld,\"end_ns\":%lld,\"phase_ns\":%lld,"
 	       "\"in_packets\":%llu,\"in_bytes\":%llu,\"out_packets\":%llu,\"out_bytes\":%llu,"
-	       "\"queue_drops\":%llu,\"error_losses\":%llu,\"refused\":%llu,\"inside\":%llu,"
+	       "\"merged\":%llu,\"queue_drops\":%llu,\"error_losses\":%llu,\"refused\":%llu,\"inside\":%llu,"
 	       "\"max_queue_packets\":%llu,\"max_queue_bytes\":%llu,\"fades\":%llu,\"faded_ns\":%lld}\n",
 	       (long long)(zero + to_realtime), (long long)clock_ns(CLOCK_REALTIME), (long long)want.phase,
 	       (unsigned long long)count.in_packets, (unsigned long long)count.in_bytes,
 	       (unsigned long long)count.out_packets, (unsigned long long)count.out_bytes,
+	       (unsigned long long)count.merged,
 	       (unsigned long long)count.queue_drops, (unsigned long long)count.error_losses,
-	       (unsigned long long)count.refused, (unsigned long long)(queue.packets + line.packets),
+	       (unsigned long long)count.refused, (unsigned long long)(packets_held() + queue.packets + line.packets),
 	       (unsigned long long)count.max_packets, (unsigned long long)count.max_bytes,
 	       (unsigned long long)count.fades, (long long)count.faded);
 	if (want.log)
@@ -507,7 +708,7 @@ static void report(void)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: satlink DEV [seed N] [own IN_NS OUT_NS]\n"
+	fprintf(stderr, "usage: satlink DEV [seed N] [own IN_NS OUT_NS] [merge NS BYTES]\n"
 		"       [delay NS | steps AT:NS,AT:NS...]\n"
 		"       [ber P | gilbert GOOD_NS BAD_NS P_GOOD P_BAD | frames BYTES NS P]\n"
 		"       [slots SUPERFRAME_NS MULTIFRAMES SLOTS SLOT_BYTES STATIC CAP LAG PHASE_NS]\n"
@@ -549,8 +750,9 @@ static void parse(int words, char **word)
 		const char *name;
 		int values;
 	} known[] = {
-		{ "seed", 1 }, { "own", 2 }, { "delay", 1 }, { "steps", 1 }, { "ber", 1 }, { "gilbert", 4 },
-		{ "frames", 3 }, { "slots", 8 }, { "queue_bytes", 1 }, { "queue_packets", 1 }, { "log", 1 },
+		{ "seed", 1 }, { "own", 2 }, { "merge", 2 }, { "delay", 1 }, { "steps", 1 }, { "ber", 1 },
+		{ "gilbert", 4 }, { "frames", 3 }, { "slots", 8 }, { "queue_bytes", 1 },
+		{ "queue_packets", 1 }, { "log", 1 },
 	};
 	const size_t kinds = sizeof(known) / sizeof(known[0]);
 
@@ -572,6 +774,9 @@ static void parse(int words, char **word)
 		else if (!strcmp(name, "own")) {
 			want.own_in = strtoll(value[0], NULL, 10);
 			want.own_out = strtoll(value[1], NULL, 10);
+		} else if (!strcmp(name, "merge")) {
+			want.merge = strtoll(value[0], NULL, 10);
+			want.merge_bytes = strtoul(value[1], NULL, 10);
 		} else if (!strcmp(name, "delay"))
 			want.step[want.steps++].delay = strtoll(value[0], NULL, 10);
 		else if (!strcmp(name, "steps"))
@@ -599,7 +804,7 @@ static void parse(int words, char **word)
 				die(value[0]);
 		}
 	}
-	if (want.frame_bytes && want.frame <= 0)
+	if ((want.frame_bytes && want.frame <= 0) || want.merge < 0)
 		usage();
 	if (want.phase < 0)
 		want.phase = uniform(PHASE) * want.superframe;

@@ -53,8 +53,15 @@
  * Differences from the paper:
  *   o The initial window is the kernel's unless iw_rho=1; the paper's is rho.
  *   o 2^rho never runs against an unknown ssthresh: with no estimate growth stays
- *     plain slow start (see the parameter gamma for the paper's rho gamma).
- *   o After a timeout growth is Reno's until recovery ends (see loss_hybla).
+ *     plain slow start.
+ *   o In congestion avoidance a segment acknowledged adds at most W/4, or 1 if
+ *     that is more: see satcc_avoid_rho(). The paper has no bound: at rho = 24 one
+ *     ACK would take a window of 2 to 290.
+ *   o Each segment that an ACK adds costs one more than the one before, so that it
+ *     does not matter how the receiver merges its ACKs.
+ *   o RTT_min is of bounded age: see satcc_path_rtt_us().
+ *   o After a timeout growth is Reno's until recovery ends: what an ACK then
+ *     acknowledges may have been received long before.
  *   o Segments, not ACKs, are counted, so that delayed, thinned or merged ACKs
  *     slow nothing down.
  *   o Pacing is at the core's 200/120 % of cwnd/srtt instead of 100 %: paced at
@@ -65,45 +72,21 @@
 #include <net/tcp.h>
 
 #include "compat.h"
-#include "event.h"
+#include "growth.h"
 #include "hybla.h"
 #include "info.h"
+#include "owner.h"
 #include "pacing.h"
 #include "param.h"
 #include "rho.h"
-
-#define CREATE_TRACE_POINTS
-#include "hybla_trace.h"
+#include "rtt.h"
 
 SATCC_PARAM(rtt0_ms, 25, 1, 100000);
 MODULE_PARM_DESC(rtt0_ms, "RTT of the reference connection, ms (1..100000, default 25)");
-SATCC_PARAM(rho_max, 256, 1, 256);
-MODULE_PARM_DESC(rho_max, "largest rho (1..256, default 256)");
-SATCC_PARAM(pacing, 1, 0, 1);
-MODULE_PARM_DESC(pacing, "pace once the start-up train is over (0/1, default 1)");
-SATCC_PARAM(require_sack, 1, 0, 1);
-MODULE_PARM_DESC(require_sack, "Reno if SACK was not negotiated (0/1, default 1)");
-SATCC_PARAM(require_ts, 1, 0, 1);
-MODULE_PARM_DESC(require_ts, "Reno if timestamps were not negotiated (0/1, default 1)");
 SATCC_PARAM(iw_rho, 0, 0, 1);
 MODULE_PARM_DESC(iw_rho, "initial window of at least rho (0/1, default 0)");
-SATCC_PARAM(loss_hybla, 0, 0, 1);
-MODULE_PARM_DESC(loss_hybla, "grow by rho after a timeout too (0/1, default 0)");
-SATCC_PARAM(hoe, 1, 0, 1);
-MODULE_PARM_DESC(hoe, "estimate the initial ssthresh (0/1, default 1)");
-SATCC_PARAM(hoe_min_acks, 3, 3, 32);
-MODULE_PARM_DESC(hoe_min_acks, "ACKs an estimate takes (3..32, default 3)");
-SATCC_PARAM(hoe_wait_train, 0, 0, 1);
-MODULE_PARM_DESC(hoe_wait_train, "estimate from the whole train (0/1, default 0)");
-SATCC_PARAM(hoe_scale, 100, 10, 400);
-MODULE_PARM_DESC(hoe_scale, "part of the estimate to use, percent (10..400, default 100)");
-/* 2^20 segments: the window of 10 Gbit/s at 1.2 s */
-SATCC_PARAM(gamma, 0, 0, 1048576);
-MODULE_PARM_DESC(gamma, "without an estimate initial ssthresh is rho times this, segments, 0 = off (0..1048576, default 0)");
 
-static bool as_hybla;
-module_param(as_hybla, bool, 0444);
-MODULE_PARM_DESC(as_hybla, "register as \"hybla\" too if that is free, bool (default 0)");
+static struct tcp_congestion_ops tcp_hybla_full;
 
 /* Is this the ssthresh of a flow that has not learnt one? */
 static bool hybla_ssthresh_unknown(const struct tcp_sock *tp)
@@ -112,87 +95,102 @@ static bool hybla_ssthresh_unknown(const struct tcp_sock *tp)
 }
 
 /* Asked on ACKs, not in init(), which may run before the handshake is over. */
-static u8 hybla_missing_options(const struct tcp_sock *tp)
+static bool hybla_has_options(const struct tcp_sock *tp)
 {
-	u8 missing = 0;
-
-	if (satcc_param(require_sack) && !tcp_is_sack(tp))
-		missing |= HYBLA_PLAIN_SACK;
-	if (satcc_param(require_ts) && !tp->rx_opt.tstamp_ok)
-		missing |= HYBLA_PLAIN_TS;
-
-	return missing;
+	return tcp_is_sack(tp) && tp->rx_opt.tstamp_ok;
 }
 
-static u8 hybla_plain(const struct sock *sk, u8 ca_state)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-	const struct hybla *ca = inet_csk_ca(sk);
-	u8 plain = hybla_missing_options(tp);
-
-	if (ca_state == TCP_CA_Loss && !satcc_param(loss_hybla))
-		plain |= HYBLA_PLAIN_LOSS;
-	if (hybla_ssthresh_unknown(tp))
-		plain |= HYBLA_PLAIN_START;
-	if (!READ_ONCE(ca->rho_q16))
-		plain |= HYBLA_PLAIN_RTT;
-
-	return plain;
-}
-
-static __always_inline struct hybla_basis hybla_basis(const struct sock *sk, u8 ca_state)
-{
-	const struct hybla *ca = inet_csk_ca(sk);
-	u8 plain = hybla_plain(sk, ca_state);
-
-	return (struct hybla_basis){
-		.credit	 = ca->credit,
-		.rho_q16 = plain ? SATCC_Q16_ONE : ca->rho_q16,
-		.plain	 = plain,
-	};
-}
-
-/* Take an RTT sample; rho follows the smallest. The raw sample and not srtt: the
- * mean starts from the handshake and takes many ACKs to come down. A change of
- * rtt0_ms or rho_max reaches a running flow here, at its next minimum.
+/* RTT_min is an RTT of the path, and rho follows. A change of rtt0_ms reaches a
+ * running flow here, at the next change of RTT_min.
  */
-static void hybla_update_rtt(struct hybla *ca, s32 rtt_us)
+static void hybla_set_path_rtt(struct hybla *ca, u32 rtt_us)
 {
+	if (rtt_us == ca->path_rtt_us)
+		return;
+
+	WRITE_ONCE(ca->path_rtt_us, rtt_us);
+	WRITE_ONCE(ca->rho_q16,
+		   satcc_rho_q16(rtt_us, satcc_param(rtt0_ms) * USEC_PER_MSEC,
+				 SATCC_RHO_MAX));
+}
+
+/* Take an RTT sample. The raw sample and not srtt: the mean starts from the
+ * handshake and takes many ACKs to come down.
+ */
+static void hybla_update_rtt(struct sock *sk, s32 rtt_us)
+{
+	struct hybla *ca = inet_csk_ca(sk);
+
 	if (rtt_us <= 0)	/* none: ambiguous after a retransmission */
 		return;
 
-	WRITE_ONCE(ca->rtt_us, rtt_us);
-	if (ca->min_rtt_us && rtt_us >= ca->min_rtt_us)
-		return;
-
-	WRITE_ONCE(ca->min_rtt_us, rtt_us);
-	WRITE_ONCE(ca->rho_q16,
-		   satcc_rho_q16(rtt_us, satcc_param(rtt0_ms) * USEC_PER_MSEC,
-				 satcc_param(rho_max)));
+	if (!ca->own_rtt_us || rtt_us < ca->own_rtt_us)
+		ca->own_rtt_us = rtt_us;
+	hybla_set_path_rtt(ca, satcc_path_rtt_us(ca->own_rtt_us,
+						 satcc_min_rtt_us(tcp_sk(sk))));
 }
 
-/* ssthresh = slope of the train * RTT_min, scaled and rounded up, so that only a
- * train without an estimate gives 0. The window is below 2^32, the scale 2^9.
+/* The paper's W(0) = rho, where asked for: only if the RTT is known, nothing was
+ * sent, and the handshake's losses have not cut the window to 1. Returns whether
+ * the window is larger now.
  */
-static u64 hybla_hoe_ssthresh(const struct hybla *ca)
+static bool hybla_init_cwnd(struct sock *sk)
 {
-	u64 pkts = satcc_hoe_window(&ca->hoe, satcc_param(hoe_min_acks),
-				    ca->min_rtt_us);
-
-	return div_u64(pkts * satcc_param(hoe_scale) + 99, 100);
-}
-
-/* ssthresh = rho gamma, the reference connection's scaled to this path; 0 = off.
- * rho_q16 is at most 2^24, gamma 2^20.
- */
-static u64 hybla_gamma_ssthresh(const struct sock *sk)
-{
+	struct tcp_sock *tp = tcp_sk(sk);
 	const struct hybla *ca = inet_csk_ca(sk);
+	u32 rho = (ca->rho_q16 + SATCC_Q16_ONE / 2) >> SATCC_Q16_SHIFT;
+	u32 cwnd = tcp_snd_cwnd(tp);
 
-	if (hybla_missing_options(tcp_sk(sk)))
-		return 0;
+	rho = min(rho, satcc_cwnd_limit(tp));
+	if (!satcc_param(iw_rho) || tp->bytes_sent || cwnd < 2 || rho <= cwnd ||
+	    !hybla_has_options(tp))
+		return false;
 
-	return (u64)ca->rho_q16 * satcc_param(gamma) >> SATCC_Q16_SHIFT;
+	tcp_snd_cwnd_set(tp, rho);
+
+	return true;
+}
+
+/* Before, in or long after the handshake; the RTT may be known or not. */
+static void hybla_init(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct hybla *ca = inet_csk_ca(sk);
+
+	memset(ca, 0, sizeof(*ca));
+	WRITE_ONCE(ca->owner, satcc_owner(sk, &tcp_hybla_full));
+	hybla_update_rtt(sk, satcc_min_rtt_us(tp));
+
+	/* A train is what a fresh flow sends first. One that is not going to be
+	 * timed may be paced at once. So is a larger window than the kernel's: of
+	 * it the stack leaves the first ten segments alone, train enough.
+	 */
+	if (!tp->bytes_sent && hybla_ssthresh_unknown(tp))
+		ca->hoe_phase = HYBLA_HOE_WAIT;
+	if (hybla_init_cwnd(sk) || ca->hoe_phase == HYBLA_HOE_OFF)
+		satcc_pacing_enable(sk);
+}
+
+static struct hybla *hybla_state(struct sock *sk)
+{
+	struct hybla *ca = inet_csk_ca(sk);
+
+	if (!satcc_owned(sk, ca->owner, &tcp_hybla_full))
+		hybla_init(sk);
+
+	return ca;
+}
+
+static void hybla_pkts_acked(struct sock *sk, const struct ack_sample *sample)
+{
+	hybla_state(sk);
+	hybla_update_rtt(sk, sample->rtt_us);
+}
+
+/* ssthresh = slope of the train * RTT_min; 0 = no estimate */
+static u32 hybla_hoe_ssthresh(const struct hybla *ca)
+{
+	return satcc_hoe_window(&ca->hoe, SATCC_HOE_MIN_POINTS, ca->path_rtt_us);
 }
 
 /* End collection: set ssthresh, once, from what there is, and start pacing. An
@@ -200,34 +198,20 @@ static u64 hybla_gamma_ssthresh(const struct sock *sk)
  * window: on a link that gives bandwidth on demand the train sees only the few
  * segments' worth a terminal has before it asks.
  */
-static void hybla_end_hoe(struct sock *sk, u8 ca_state)
+static void hybla_end_hoe(struct sock *sk)
 {
-	struct satcc_event ev = satcc_event(sk, HYBLA_EV_HOE_NONE, ca_state);
-	struct hybla_basis basis = hybla_basis(sk, ca_state);
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hybla *ca = inet_csk_ca(sk);
-	u64 pkts = 0;
+	u32 pkts = 0;
 
-	ca->hoe_phase = HYBLA_HOE_FAILED;
-	if (hybla_ssthresh_unknown(tp)) {
+	if (hybla_ssthresh_unknown(tp))
 		pkts = hybla_hoe_ssthresh(ca);
-		if (pkts) {
-			ca->hoe_phase = HYBLA_HOE_SET;
-			ev.event = HYBLA_EV_HOE_SET;
-		} else {
-			pkts = hybla_gamma_ssthresh(sk);
-			if (pkts)
-				ev.event = HYBLA_EV_HOE_GAMMA;
-		}
-	}
-	if (pkts) {
-		pkts = max3(pkts, (u64)(ca->iw_pkts ?: ev.cwnd), 2ULL);
-		ev.ssthresh = min3(pkts, (u64)ev.limit, TCP_INFINITE_SSTHRESH - 1ULL);
-		tp->snd_ssthresh = ev.ssthresh;
-	}
-	if (satcc_param(pacing))
-		satcc_pacing_enable(sk);
-	trace_hybla_full(sk, &ev, &basis);
+
+	ca->hoe_phase = pkts ? HYBLA_HOE_SET : HYBLA_HOE_FAILED;
+	if (pkts)
+		tp->snd_ssthresh = min(max3(pkts, ca->train_cwnd, 2U),
+				       satcc_cwnd_limit(tp));
+	satcc_pacing_enable(sk);
 }
 
 /* The first data ACK: what is in flight now left back to back and is the train.
@@ -237,11 +221,9 @@ static bool hybla_start_train(struct sock *sk, u32 ack)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hybla *ca = inet_csk_ca(sk);
-	s32 left_bytes = tp->snd_nxt - ack;
 
-	ca->iw_pkts = tcp_snd_cwnd(tp);
-	if (!satcc_param(hoe) || !hybla_ssthresh_unknown(tp) ||
-	    hybla_missing_options(tp))
+	ca->train_cwnd = tcp_snd_cwnd(tp);
+	if (!hybla_ssthresh_unknown(tp) || !hybla_has_options(tp))
 		return false;
 
 	ca->hoe_phase = HYBLA_HOE_COLLECT;
@@ -249,50 +231,45 @@ static bool hybla_start_train(struct sock *sk, u32 ack)
 	ca->train_delivered = tp->delivered;
 	ca->train_end_seq = tp->snd_nxt;
 	satcc_hoe_start(&ca->hoe);
-	trace_hybla_full_hoe(sk, 0, 0, left_bytes, true);
 
-	return left_bytes > 0;
+	return after(tp->snd_nxt, ack);
 }
 
 /* Take this ACK's point. An ACK beyond the train also answers what was sent a
  * round trip later and is no point of it. Returns false when the train is over
- * or, unless all of it is to be waited for, has said enough.
+ * or has said enough.
  */
 static bool hybla_extend_train(struct sock *sk, u32 ack)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct hybla *ca = inet_csk_ca(sk);
-	u64 t_us = tp->tcp_mstamp - ca->train_start_us;
-	u32 pkts = tp->delivered - ca->train_delivered;
-	s32 left_bytes = ca->train_end_seq - ack;
-	bool used;
 
-	used = left_bytes >= 0 &&
-	       satcc_hoe_add(&ca->hoe, t_us, pkts, ca->min_rtt_us);
-	trace_hybla_full_hoe(sk, t_us, pkts, left_bytes, used);
+	if (after(ack, ca->train_end_seq) ||
+	    !satcc_hoe_add(&ca->hoe, tp->tcp_mstamp - ca->train_start_us,
+			   tp->delivered - ca->train_delivered, ca->path_rtt_us))
+		return false;
 
-	return used && left_bytes > 0 &&
-	       (satcc_param(hoe_wait_train) || !hybla_hoe_ssthresh(ca));
+	return before(ack, ca->train_end_seq) && !hybla_hoe_ssthresh(ca);
 }
 
 /* Too short a train, with nothing sent after it, says nothing about the path: a
  * request, say, or ten segments acknowledged at once. What is sent next leaves an
  * empty pipe, back to back, and is a train as good as the first; unless the socket
- * is paced for another reason, which it is from its eleventh segment on.
+ * is paced, by the application say.
  */
 static bool hybla_await_next_train(const struct sock *sk, u32 ack)
 {
 	const struct hybla *ca = inet_csk_ca(sk);
 
 	return ca->hoe_phase == HYBLA_HOE_COLLECT && !satcc_pacing_enabled(sk) &&
-	       ack == tcp_sk(sk)->snd_nxt && ca->hoe.points < satcc_param(hoe_min_acks);
+	       ack == tcp_sk(sk)->snd_nxt && ca->hoe.points < SATCC_HOE_MIN_POINTS;
 }
 
 /* Is what is in flight a train, sent as fast as the host can, and not an
  * application's own rhythm? It fills the window, in segments of at least half
  * the full size: small ones cross the bottleneck faster than the path's rate.
  */
-static bool hybla_train_sent(struct sock *sk, u32 ack)
+static bool hybla_train_sent(const struct sock *sk, u32 ack)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
@@ -309,7 +286,7 @@ static bool hybla_hoe_pending(const struct hybla *ca)
 /* Follow the start-up train, on every ACK while hybla_hoe_pending(). The state
  * is Open: any other has ended collection, see hybla_set_state().
  */
-static noinline void hybla_update_hoe(struct sock *sk, u32 ack)
+static void hybla_update_hoe(struct sock *sk, u32 ack)
 {
 	struct hybla *ca = inet_csk_ca(sk);
 	bool more;
@@ -326,146 +303,59 @@ static noinline void hybla_update_hoe(struct sock *sk, u32 ack)
 	if (hybla_await_next_train(sk, ack))
 		ca->hoe_phase = HYBLA_HOE_WAIT;
 	else
-		hybla_end_hoe(sk, TCP_CA_Open);
+		hybla_end_hoe(sk);
 }
 
-static void hybla_drop_credit(struct sock *sk, u8 event, u8 ca_state)
+/* Is growth by rho, and not Reno's? */
+static bool hybla_grows_by_rho(const struct sock *sk)
 {
-	struct satcc_event ev = satcc_event(sk, event, ca_state);
-	struct hybla_basis basis = hybla_basis(sk, ca_state);
-	struct hybla *ca = inet_csk_ca(sk);
-
-	ca->credit = (struct satcc_credit){};
-	trace_hybla_full(sk, &ev, &basis);
-}
-
-/* The paper's W(0) = rho, where asked for: only if the RTT is known, nothing was
- * sent, and the handshake's losses have not cut the window to 1.
- */
-static void hybla_init_cwnd(struct sock *sk, u32 limit)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
 	const struct hybla *ca = inet_csk_ca(sk);
-	u32 rho = (ca->rho_q16 + SATCC_Q16_ONE / 2) >> SATCC_Q16_SHIFT;
 
-	if (!satcc_param(iw_rho) || tp->bytes_sent || tcp_snd_cwnd(tp) < 2 ||
-	    hybla_missing_options(tp))
-		return;
-
-	tcp_snd_cwnd_set(tp, min(max(tcp_snd_cwnd(tp), rho), limit));
+	return hybla_has_options(tp) && !hybla_ssthresh_unknown(tp) && ca->rho_q16 &&
+	       inet_csk(sk)->icsk_ca_state != TCP_CA_Loss;
 }
 
-/* Before, in or long after the handshake; the RTT may be known or not. */
-static void hybla_init(struct sock *sk)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct hybla *ca = inet_csk_ca(sk);
-	u8 ca_state = inet_csk(sk)->icsk_ca_state;
-	struct hybla_basis basis;
-	struct satcc_event ev;
-
-	memset(ca, 0, sizeof(*ca));
-	if (tp->srtt_us)
-		hybla_update_rtt(ca, tcp_min_rtt(tp));
-	basis = hybla_basis(sk, ca_state);
-	ev = satcc_event(sk, SATCC_EV_INIT, ca_state);
-	hybla_init_cwnd(sk, ev.limit);
-
-	ev.cwnd = tcp_snd_cwnd(tp);
-
-	/* A train is what a fresh flow sends first. One that is not going to be
-	 * timed may be paced at once. So is a larger window than the kernel's: of
-	 * it the stack leaves the first ten segments alone, train enough.
-	 */
-	if (!tp->bytes_sent && hybla_ssthresh_unknown(tp))
-		ca->hoe_phase = HYBLA_HOE_WAIT;
-	if (satcc_param(pacing) &&
-	    (ca->hoe_phase == HYBLA_HOE_OFF || !satcc_param(hoe) ||
-	     ev.cwnd > ev.cwnd_old))
-		satcc_pacing_enable(sk);
-
-	trace_hybla_full(sk, &ev, &basis);
-}
-
-static void hybla_pkts_acked(struct sock *sk, const struct ack_sample *sample)
-{
-	hybla_update_rtt(inet_csk_ca(sk), sample->rtt_us);
-}
-
-/* The account of an ACK. Apart, and asked for only when someone listens: it would be
- * half the work of an ACK.
- */
-static noinline void hybla_trace_ack(struct sock *sk, u32 acked, u32 cwnd_old,
-				     bool grown, struct hybla_basis basis)
-{
-	struct satcc_event ev = satcc_ack_event(sk, acked, cwnd_old, grown);
-
-	trace_hybla_full(sk, &ev, &basis);
-}
-
-/* Grow the window. The train is followed first: it measures the path whether or
- * not the window was full.
+/* Open, Disorder and Loss; CWR and Recovery are PRR's. The train is followed first:
+ * it measures the path whether or not the window was full.
  */
 static void hybla_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
+	struct hybla *ca = hybla_state(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct hybla *ca = inet_csk_ca(sk);
-	struct hybla_basis basis;
-	u32 cwnd, next;
-	bool grown;
+	bool by_rho;
 
 	if (hybla_hoe_pending(ca))
 		hybla_update_hoe(sk, ack);
+	if (!tcp_is_cwnd_limited(sk))
+		return;
 
-	basis = hybla_basis(sk, inet_csk(sk)->icsk_ca_state);
-	grown = tcp_is_cwnd_limited(sk);
-	cwnd = tcp_snd_cwnd(tp);
-	if (grown) {
-		next = satcc_grow(&ca->credit, cwnd, tp->snd_ssthresh,
-				  satcc_cwnd_limit(tp), basis.rho_q16, acked);
-		tcp_snd_cwnd_set(tp, next);
-	}
-	if (trace_hybla_full_enabled())
-		hybla_trace_ack(sk, acked, cwnd, grown, basis);
+	by_rho = hybla_grows_by_rho(sk);
+	WRITE_ONCE(ca->by_rho, by_rho);
+	tcp_snd_cwnd_set(tp, satcc_grow(&ca->credit, tcp_snd_cwnd(tp),
+					tp->snd_ssthresh, satcc_cwnd_limit(tp),
+					by_rho ? ca->rho_q16 : SATCC_Q16_ONE, acked));
 }
 
-static u32 hybla_ssthresh(struct sock *sk)
-{
-	u8 ca_state = inet_csk(sk)->icsk_ca_state;
-	struct satcc_event ev = satcc_event(sk, SATCC_EV_SSTHRESH, ca_state);
-	struct hybla_basis basis = hybla_basis(sk, ca_state);
-
-	ev.ssthresh = tcp_reno_ssthresh(sk);
-	trace_hybla_full(sk, &ev, &basis);
-
-	return ev.ssthresh;
-}
-
-static u32 hybla_undo_cwnd(struct sock *sk)
-{
-	u8 ca_state = inet_csk(sk)->icsk_ca_state;
-	struct satcc_event ev = satcc_event(sk, SATCC_EV_UNDO, ca_state);
-	struct hybla_basis basis = hybla_basis(sk, ca_state);
-
-	ev.cwnd = tcp_reno_undo_cwnd(sk);
-	trace_hybla_full(sk, &ev, &basis);
-
-	return ev.cwnd;
-}
-
-/* Called before the state changes. */
+/* Called before the state changes. What growth had earned is void when the window is
+ * reduced. After a timeout the path may be another one, so RTT_min starts anew.
+ */
 static void hybla_set_state(struct sock *sk, u8 new_state)
 {
+	struct hybla *ca = hybla_state(sk);
+
 	if (new_state == TCP_CA_Open)
 		return;
 
 	/* A SYN lost before any data (a socket given this policy while connecting)
 	 * says nothing about a train to come.
 	 */
-	if (hybla_hoe_pending(inet_csk_ca(sk)) && tcp_sk(sk)->bytes_sent)
-		hybla_end_hoe(sk, new_state);
+	if (hybla_hoe_pending(ca) && tcp_sk(sk)->bytes_sent)
+		hybla_end_hoe(sk);
 	if (new_state != TCP_CA_Disorder)
-		hybla_drop_credit(sk, SATCC_EV_STATE, new_state);
+		ca->credit = (struct satcc_credit){};
+	if (new_state == TCP_CA_Loss)
+		ca->own_rtt_us = 0;
 }
 
 /* After idle the window starts again and what it had earned is void. A flow that
@@ -473,93 +363,65 @@ static void hybla_set_state(struct sock *sk, u8 new_state)
  */
 static void hybla_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
-	u8 ca_state = inet_csk(sk)->icsk_ca_state;
-	struct hybla *ca = inet_csk_ca(sk);
+	struct hybla *ca = hybla_state(sk);
 
 	if (event != CA_EVENT_CWND_RESTART)
 		return;
 
 	if (ca->hoe_phase == HYBLA_HOE_COLLECT)
-		hybla_end_hoe(sk, ca_state);
-	hybla_drop_credit(sk, SATCC_EV_IDLE, ca_state);
+		hybla_end_hoe(sk);
+	ca->credit = (struct satcc_credit){};
 }
 
-static u32 hybla_min_tso_segs(struct sock *sk)
+static u32 __maybe_unused hybla_min_tso_segs(struct sock *sk)
 {
-	return satcc_pacing_min_tso_segs(sk, satcc_param(pacing));
+	return satcc_pacing_min_tso_segs(sk, true);
 }
 
-/* In the slot of Vegas, which ss(8) knows: enabled = growing by rho now, rttcnt =
- * rho rounded, rtt = last sample, minrtt = smallest; us.
+/* In the slot of Vegas, which ss(8) knows: enabled = the last growth was by rho,
+ * rttcnt = rho rounded, rtt = smoothed, minrtt = RTT_min; us.
  */
 static size_t hybla_get_info(struct sock *sk, u32 ext, int *attr,
 			     union tcp_cc_info *info)
 {
 	const struct hybla *ca = inet_csk_ca(sk);
-	u32 rho_q16 = READ_ONCE(ca->rho_q16);
 
-	return satcc_vegas_info(ext, attr, info,
-				!hybla_plain(sk, inet_csk(sk)->icsk_ca_state),
-				(rho_q16 + SATCC_Q16_ONE / 2) >> SATCC_Q16_SHIFT,
-				READ_ONCE(ca->rtt_us), READ_ONCE(ca->min_rtt_us));
+	if (!satcc_owned(sk, READ_ONCE(ca->owner), &tcp_hybla_full))
+		return 0;
+
+	return satcc_vegas_info(ext, attr, info, READ_ONCE(ca->by_rho),
+				(READ_ONCE(ca->rho_q16) + SATCC_Q16_ONE / 2) >>
+				SATCC_Q16_SHIFT, satcc_srtt_us(tcp_sk(sk)),
+				READ_ONCE(ca->path_rtt_us));
 }
 
+/* Not const: registration writes the list node and the key, and the registration of
+ * the next policy the node again.
+ */
 static struct tcp_congestion_ops tcp_hybla_full __read_mostly = {
 	.init		= hybla_init,
-	.ssthresh	= hybla_ssthresh,
-	.undo_cwnd	= hybla_undo_cwnd,
+	.ssthresh	= tcp_reno_ssthresh,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
 	.cong_avoid	= hybla_cong_avoid,
 	.set_state	= hybla_set_state,
 	.cwnd_event	= hybla_cwnd_event,
 	.pkts_acked	= hybla_pkts_acked,
+	SATCC_MIN_TSO_SEGS(hybla_min_tso_segs)
 	.get_info	= hybla_get_info,
 	.owner		= THIS_MODULE,
 	.name		= "hybla_full",
 };
 
-/* The same under the name of the kernel's own module; as_hybla. */
-static struct tcp_congestion_ops tcp_hybla_alias __read_mostly;
-
-/* The name is taken when the kernel's module is loaded: say so, do without. A
- * failure here is none of the module's, for sockets may already use hybla_full.
- */
-static void __init hybla_register_alias(void)
-{
-	int err;
-
-	err = tcp_register_congestion_control(&tcp_hybla_alias);
-	if (err) {
-		pr_notice("hybla_full: the name hybla is not to be had (%d), only hybla_full is registered\n",
-			  err);
-		as_hybla = false;
-	}
-}
-
 static int __init hybla_register(void)
 {
-	int err;
-
 	BUILD_BUG_ON(sizeof(struct hybla) > ICSK_CA_PRIV_SIZE);
 
-	satcc_set_min_tso_segs(&tcp_hybla_full, hybla_min_tso_segs);
-	/* Padded: names are compared by a hash of the whole array. */
-	tcp_hybla_alias = tcp_hybla_full;
-	strscpy_pad(tcp_hybla_alias.name, "hybla", sizeof(tcp_hybla_alias.name));
-
-	err = tcp_register_congestion_control(&tcp_hybla_full);
-	if (err)
-		return err;
-	if (as_hybla)
-		hybla_register_alias();
-
-	return 0;
+	return tcp_register_congestion_control(&tcp_hybla_full);
 }
 
 static void __exit hybla_unregister(void)
 {
 	tcp_unregister_congestion_control(&tcp_hybla_full);
-	if (as_hybla)
-		tcp_unregister_congestion_control(&tcp_hybla_alias);
 }
 
 module_init(hybla_register);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Window growth in fractions of a segment, with nothing lost to rounding.
+/* Window growth in fractions of a segment, with nothing lost to rounding, and the
+ * same however the receiver merges its ACKs: one ACK of n segments brings what n
+ * ACKs of one do.
  *
  * The window is whole segments; what an ACK earns is not. The caller owns a
  * struct satcc_credit per flow and what is left over waits in it. Slow start and
@@ -9,17 +11,22 @@
  * whose slow start is Reno's has congestion avoidance's credit alone: a u64, in
  * the unit of its gain.
  *
- * One ACK may acknowledge any number of segments. acked is below 2^30: it counts
+ * Integer maths on plain values, no sockets: the unit tests compile it too. One
+ * ACK may acknowledge any number of segments; acked is below 2^30, for it counts
  * segments in flight, and a TCP window has at most 2^30 bytes.
  */
 #ifndef _SATCC_CREDIT_H
 #define _SATCC_CREDIT_H
 
+#include <linux/kernel.h>
 #include <linux/types.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 
 #include "rho.h"
+
+/* No TCP window has more segments than bytes. */
+#define SATCC_MAX_CWND	0x40000000U
 
 struct satcc_credit {
 	u64	avoid_q16;	/* congestion avoidance: earned, not yet spent */
@@ -59,69 +66,6 @@ static inline u32 satcc_slow_start(struct satcc_credit *credit, u32 *cwnd,
 	return 0;
 }
 
-/* Earn gain for each of acked segments and buy whole ones at price each: returns
- * how many; what does not pay for one more stays in the credit. All of one unit,
- * price above 0, credit + acked * gain below 2^64. Most ACKs do not earn a
- * segment, so the division waits for a comparison.
- */
-static inline u64 satcc_earn(u64 *credit, u64 gain, u64 price, u32 acked)
-{
-	u64 bought;
-
-	*credit += acked * gain;
-	if (*credit < price)
-		return 0;
-
-	bought = div64_u64(*credit, price);
-	*credit -= bought * price;
-
-	return bought;
-}
-
-/* Congestion avoidance: returns cwnd + gain * acked / cwnd, at most limit; the
- * remainder of the division stays in the credit.
- *
- * cwnd: 1 .. 2^31 - 1. gain_q16: at most 2^32, so the sum is below 2^62 + 2^47.
- * The quotient can reach 2^46: limited before it is narrowed.
- */
-static inline u32 satcc_avoid(struct satcc_credit *credit, u32 cwnd, u32 limit,
-			      u64 gain_q16, u32 acked)
-{
-	u64 price_q16 = (u64)cwnd << SATCC_Q16_SHIFT;
-	u64 bought = 0;
-
-	/* Credit saved up at a larger window is worth one segment, not a burst;
-	 * tcp_cong_avoid_ai() does the same.
-	 */
-	if (credit->avoid_q16 >= price_q16) {
-		credit->avoid_q16 = 0;
-		bought = 1;
-	}
-
-	bought += satcc_earn(&credit->avoid_q16, gain_q16, price_q16, acked);
-
-	return min_t(u64, cwnd + bought, limit);
-}
-
-/* Returns the window after an ACK of acked segments: slow start below ssthresh,
- * congestion avoidance from there on, in one step when the ACK crosses it.
- *
- * cwnd, limit: 1 .. 2^31 - 1. ssthresh: any. rho_q16: 1 .. 256 in Q16.
- */
-static inline u32 satcc_grow(struct satcc_credit *credit, u32 cwnd, u32 ssthresh,
-			     u32 limit, u32 rho_q16, u32 acked)
-{
-	if (cwnd < ssthresh) {
-		acked = satcc_slow_start(credit, &cwnd, min(ssthresh, limit),
-					 satcc_slow_start_gain_q16(rho_q16),
-					 acked);
-		if (!acked)
-			return cwnd;
-	}
-
-	return satcc_avoid(credit, cwnd, limit, satcc_rho2_q16(rho_q16), acked);
-}
-
 /* Reno's slow start: *cwnd += acked, up to target. Returns how many of acked were
  * not needed to get there.
  */
@@ -138,22 +82,133 @@ static inline u32 satcc_start_by_one(u32 *cwnd, u32 target, u32 acked)
 	return acked - step;
 }
 
-/* Congestion avoidance as satcc_avoid(), for policies bounded to one segment per
- * segment acknowledged: with gain <= price, the window grows by at most acked.
- * So credit saved up at a larger window is cut to just short of a segment, where
- * Reno's way, one segment on top, would break the bound.
+/* Returns how many segments a credit buys at cwnd, cwnd + 1, ... each: the largest
+ * k with k cwnd + k (k - 1) / 2 <= credit, that is
  *
- * cwnd: 1 .. 2^31 - 1. price: cwnd in the unit of gain and credit. acked * gain:
- * below 2^63, unless gain is price; price: at most 2^63.
+ *   2 k + 2 cwnd - 1 <= sqrt((2 cwnd - 1)^2 + 8 credit)
+ *
+ * cwnd: 1 .. 2^30. credit: in segments, at most 2^60, so the sum is below 2^64.
  */
-static inline u32 satcc_avoid_by(u64 *credit, u32 cwnd, u32 limit, u64 gain,
-				 u64 price, u32 acked)
+static inline u32 satcc_affordable(u32 cwnd, u64 credit)
 {
-	*credit = min(*credit, price - 1);
-	if (gain == price)	/* at the bound: what is carried stays so */
-		return min_t(u64, (u64)cwnd + acked, limit);
+	u64 base = 2 * (u64)cwnd - 1;
 
-	return min_t(u64, cwnd + satcc_earn(credit, gain, price, acked), limit);
+	return (int_sqrt64(base * base + 8 * credit) - base) / 2;
+}
+
+/* Congestion avoidance, gain / cwnd per segment acknowledged: returns the window,
+ * at most limit. Every segment costs the window it is added to, those after it in
+ * the same ACK one more each: W^2 grows by 2 gain per segment, however they are
+ * acknowledged. What does not pay for one more stays in the credit. What was saved
+ * up at a larger window is worth just short of a segment, no burst.
+ *
+ * shift: of the fixed point that credit and gain are in. cwnd, limit: 1 .. 2^30.
+ * acked * gain: below 2^62, and at most 2^60 << shift.
+ */
+static inline u32 satcc_avoid(u64 *credit, u32 cwnd, u32 limit, u64 gain,
+			      u32 shift, u32 acked)
+{
+	u64 price = (u64)cwnd << shift, paid;
+	u32 bought;
+
+	if (cwnd >= limit)
+		return limit;
+
+	*credit = min(*credit, price - 1) + acked * gain;
+	if (*credit < price)
+		return cwnd;
+
+	/* One, as a rule. */
+	paid = price;
+	bought = 1;
+	if (*credit >= 2 * price) {
+		bought = satcc_affordable(cwnd, *credit >> shift);
+		paid = ((u64)bought * cwnd + (u64)bought * (bought - 1) / 2) << shift;
+	}
+	*credit -= paid;
+
+	return min(cwnd + bought, limit);
+}
+
+/* Returns the window after an ACK of acked segments: Reno's slow start below
+ * ssthresh, congestion avoidance from there on, in one step when the ACK crosses
+ * it. A segment acknowledged adds no more than one: where gain / cwnd would be
+ * more, growth is slow start's.
+ *
+ * counted: how many of acked have gain, the rest has Reno's at most; see
+ * satcc_counted(). For the rest see satcc_avoid().
+ */
+static inline u32 satcc_grow_by_one(u64 *credit, u32 cwnd, u32 ssthresh, u32 limit,
+				    u64 gain, u32 shift, u32 acked, u32 counted)
+{
+	u64 one = 1ULL << shift;
+	u32 target;
+
+	acked = satcc_start_by_one(&cwnd, min(ssthresh, limit), acked);
+	if (!acked)
+		return cwnd;
+
+	counted = min(counted, acked);
+	acked -= counted;
+	if (gain > (u64)cwnd << shift) {
+		target = min_t(u64, (gain + one - 1) >> shift, limit);
+		counted = satcc_start_by_one(&cwnd, target, counted);
+	}
+	if (counted)
+		cwnd = satcc_avoid(credit, cwnd, limit, gain, shift, counted);
+	if (acked)
+		cwnd = satcc_avoid(credit, cwnd, limit, min(gain, one), shift, acked);
+
+	return cwnd;
+}
+
+/* Hybla's congestion avoidance: returns the window after an ACK of acked segments.
+ *
+ * The law, rho^2 / W per segment, is that of a reference connection with a window
+ * of W / rho, and a connection in congestion avoidance has two segments or more
+ * (RFC 5681: ssthresh is never less). There the law adds rho / 2 = W / 4 for a
+ * segment acknowledged. Where W is smaller it is taken to be W / 4 too, or 1 as
+ * in slow start, and not what the law gives without bound: 288 at W = 2, rho = 24.
+ *
+ * The loop takes at most 27 turns, from W = 1 at rho = 256.
+ */
+static inline u32 satcc_avoid_rho(struct satcc_credit *credit, u32 cwnd, u32 limit,
+				  u32 rho_q16, u32 acked)
+{
+	u64 rho2_q16 = satcc_rho2_q16(rho_q16);
+	u64 rho2 = (rho2_q16 + SATCC_Q16_ONE - 1) >> SATCC_Q16_SHIFT;
+	u32 most;
+
+	while (acked && cwnd < limit) {
+		most = max(cwnd / 4, 1U);
+		if ((u64)most * cwnd >= rho2)
+			break;
+		cwnd += most;
+		acked--;
+	}
+	if (!acked)
+		return min(cwnd, limit);
+
+	return satcc_avoid(&credit->avoid_q16, cwnd, limit, rho2_q16, SATCC_Q16_SHIFT, acked);
+}
+
+/* The same with Hybla's slow start below ssthresh, in one step when the ACK crosses
+ * it.
+ *
+ * cwnd: 1 .. 2^31 - 1; limit: 1 .. 2^30. ssthresh: any. rho_q16: 1 .. 256 in Q16.
+ */
+static inline u32 satcc_grow(struct satcc_credit *credit, u32 cwnd, u32 ssthresh,
+			     u32 limit, u32 rho_q16, u32 acked)
+{
+	if (cwnd < ssthresh) {
+		acked = satcc_slow_start(credit, &cwnd, min(ssthresh, limit),
+					 satcc_slow_start_gain_q16(rho_q16),
+					 acked);
+		if (!acked)
+			return cwnd;
+	}
+
+	return satcc_avoid_rho(credit, cwnd, limit, rho_q16, acked);
 }
 
 #endif /* _SATCC_CREDIT_H */

@@ -7,43 +7,28 @@
 #ifndef _SATCC_PARAM_H
 #define _SATCC_PARAM_H
 
-#include <linux/kernel.h>
 #include <linux/moduleparam.h>
 
-/* A parameter and its bounds. Flows read the value without a lock. */
-struct satcc_param {
-	unsigned int value;	/* first: param_get_uint() reads it through arg */
-	unsigned int min;
-	unsigned int max;
-};
+#include "compat.h"
 
-static int satcc_param_set(const char *val, const struct kernel_param *kp)
-{
-	struct satcc_param *param = kp->arg;
-	unsigned int value;
-	int err;
-
-	err = kstrtouint(val, 0, &value);
-	if (err)
-		return err;
-	if (value < param->min || value > param->max)
-		return -ERANGE;
-	WRITE_ONCE(param->value, value);
-
-	return 0;
-}
-
-static const struct kernel_param_ops satcc_param_ops = {
-	.set = satcc_param_set,
-	.get = param_get_uint,
-};
-
-/* Define a parameter; MODULE_PARM_DESC() is to give unit, bounds and default. */
+/* Define a parameter; MODULE_PARM_DESC() is to give unit, bounds and default. Flows
+ * read the value without a lock.
+ */
 #define SATCC_PARAM(name, value, min, max)				\
-	static struct satcc_param satcc_param_##name = { value, min, max }; \
-	module_param_cb(name, &satcc_param_ops, &satcc_param_##name, 0644)
+	static unsigned int satcc_param_##name __read_mostly = value;	\
+	static int satcc_param_set_##name(const char *val,		\
+					  const struct kernel_param *kp) \
+	{								\
+		return param_set_uint_minmax(val, kp, min, max);	\
+	}								\
+	static const struct kernel_param_ops satcc_param_ops_##name = {	\
+		.set = satcc_param_set_##name,				\
+		.get = param_get_uint,					\
+	};								\
+	module_param_cb(name, &satcc_param_ops_##name,			\
+			&satcc_param_##name, 0644)
 
 /* Its value now. */
-#define satcc_param(name)	READ_ONCE(satcc_param_##name.value)
+#define satcc_param(name)	READ_ONCE(satcc_param_##name)
 
 #endif /* _SATCC_PARAM_H */

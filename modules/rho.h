@@ -16,6 +16,25 @@
 
 #include "fixed_point.h"
 
+/* Returns the round trip time of the path, that rho is made of: the smallest of
+ * bounded age. own_us: smallest sample since the flow's start or its last timeout,
+ * above 0. core_us: smallest that the core has seen lately, see satcc_min_rtt_us();
+ * 0 = none.
+ *
+ * When the core has forgotten what the own one was, the path has become longer, or
+ * a queue has been standing all that time, and the two look alike. So without a
+ * timeout the RTT rises by at most a quarter: a standing queue makes a flow no more
+ * aggressive than that. A path that has become longer by more than 200 ms brings a
+ * timeout as a rule; one by less, but more than a quarter, is followed that far.
+ */
+static inline u32 satcc_path_rtt_us(u32 own_us, u32 core_us)
+{
+	if (core_us <= own_us)
+		return own_us;
+
+	return min_t(u64, core_us, (u64)own_us + own_us / 4);
+}
+
 /* A path 256 times as long as the reference (6.4 s at 25 ms). Above it rho^2
  * would leave the range the window arithmetic below is proved for.
  */

@@ -21,7 +21,7 @@ static inline u32 satcc_srtt_us(const struct tcp_sock *tp)
 /* Smallest of the last net.ipv4.tcp_min_rtt_wlen seconds, 300 unless set. */
 static inline u32 satcc_min_rtt_us(const struct tcp_sock *tp)
 {
-	u32 min_rtt_us = tcp_min_rtt(tp);
+	u32 min_rtt_us = READ_ONCE(tp->rtt_min.s[0].v);
 
 	return min_rtt_us == ~0U ? 0 : min_rtt_us;
 }

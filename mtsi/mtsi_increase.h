@@ -9,7 +9,7 @@
  * = 1. The paper's other two functions are cases of it: F_LINEAR (7) has the one
  * threshold thr and K = 1; F_CONST (6) has no threshold and F_above = K.
  *
- * F is within [1, f_max]: with K = 0 it could be 0, and the window stand still;
+ * F is within [1, MTSI_MAX_F]: with K = 0 it could be 0, and the window stand still;
  * with thresholds far away it would grow without end.
  */
 #ifndef _MTSI_INCREASE_H
@@ -20,7 +20,8 @@
 
 #define MTSI_MAX_ZONES		8
 #define MTSI_MAX_THR		1048576		/* 2^20 segments */
-#define MTSI_MAX_F		1024		/* of F, so of K and f_max too */
+/* Largest F, so K too: with the thresholds and K of the paper it stays below 16. */
+#define MTSI_MAX_F		1024
 
 /* The function F(). A zone is what lies below a threshold. */
 struct mtsi_rule {
@@ -28,15 +29,12 @@ struct mtsi_rule {
 	const u32 *k;		/* 0 .. MTSI_MAX_F each, segments per ACK */
 	u32	zones;		/* of both, 0 .. MTSI_MAX_ZONES */
 	u32	above;		/* F from the last threshold on, 1 .. MTSI_MAX_F */
-	u32	f_max;		/* 1 .. MTSI_MAX_F */
 };
 
-/* A stretch of slow start. The caller sets cwnd and f, the rest starts as 0. */
+/* A stretch of slow start. */
 struct mtsi_growth {
 	u32	cwnd;		/* segments */
 	u32	f;		/* F of the last step; at most MTSI_MAX_F */
-	u32	k;		/* K of the last step; 0 = none */
-	u32	steps;		/* taken */
 };
 
 /* Add f to the window acks times, or until it has reached end, which is above it.
@@ -57,14 +55,14 @@ static inline u32 mtsi_add(u32 *cwnd, u32 end, u32 f, u32 acks)
 /* Take a step for each of acks, until the window is target. Returns how many were
  * not needed. target: below 2^31.
  *
- * Where F stays as it is (above all thresholds, K = 0, f_max reached) a whole zone
- * is one turn of the loop; every other turn raises F. So there are at most f_max +
+ * Where F stays as it is (above all thresholds, K = 0, the largest F) a whole zone
+ * is one turn of the loop; every other turn raises F. So there are at most 1024 +
  * zones + 1 turns, whatever acks is; at 20-30-40 with 4, 2, 1 there are six.
  */
 static inline u32 mtsi_slow_start(const struct mtsi_rule *rule,
 				  struct mtsi_growth *growth, u32 target, u32 acks)
 {
-	u32 zone = 0, end, taken;
+	u32 zone = 0, end, k, taken;
 
 	while (acks && growth->cwnd < target) {
 		while (zone < rule->zones && growth->cwnd >= rule->thr[zone])
@@ -72,18 +70,17 @@ static inline u32 mtsi_slow_start(const struct mtsi_rule *rule,
 
 		if (zone < rule->zones) {
 			end = min(rule->thr[zone], target);
-			growth->k = rule->k[zone];
-			growth->f = clamp_t(u32, growth->f + growth->k, 1, rule->f_max);
+			k = rule->k[zone];
+			growth->f = clamp_t(u32, growth->f + k, 1, MTSI_MAX_F);
 		} else {
 			end = target;
-			growth->k = 0;
+			k = 0;
 			growth->f = rule->above;
 		}
 
-		taken = growth->k && growth->f < rule->f_max ? 1 : acks;
+		taken = k && growth->f < MTSI_MAX_F ? 1 : acks;
 		taken = mtsi_add(&growth->cwnd, end, growth->f, taken);
 		growth->cwnd = min(growth->cwnd, target);
-		growth->steps += taken;
 		acks -= taken;
 	}
 

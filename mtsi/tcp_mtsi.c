@@ -24,7 +24,7 @@
  *
  * Everything but slow start is Reno's, or the core's.
  *
- * Life of F: it starts from f0 with the flow, after a timeout and after idle; it
+ * Life of F: it starts from 0 with the flow, after a timeout and after idle; it
  * is 1 once the window has reached the last threshold, and goes on from 1 should
  * the window be below it again without any of these. Fast recovery ends in
  * congestion avoidance, which does not ask for it, and an undo leaves it alone.
@@ -35,31 +35,32 @@
  *   52, 2006, pp. 121-137.
  *
  * Differences from the paper:
- *   o Segments are counted, not ACKs, see ack_limit below: a delayed ACK for two
- *     is two steps. per_ack=1 is the paper's, and that of its hosts' congestion
+ *   o Segments are counted, not ACKs: a delayed ACK for two is two steps, see
+ *     mtsi_ack_limit(). per_ack=1 is the paper's, and that of its hosts' congestion
  *     avoidance.
  *   o F(0), which the paper does not give, is 0: the first ACK adds K_1. Section 2.2
  *     calls K the slope of F as a line over ACKs, and a line through 0 has F(1) = K.
  *   o In Loss, after a timeout, slow start is the kernel's (see loss_mtsi); the
  *     paper has F there too.
- *   o The initial window is the kernel's unless iw is set; the paper's is 6.
- *   o F is at least 1 and at most f_max.
+ *   o The initial window is the kernel's, or the route's (initcwnd); the paper's is 6.
+ *   o F is at least 1 and at most 1024.
  *   o Pacing, which the paper's Linux 2.2 did not have.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/module.h>
 #include <linux/string.h>
 #include <net/tcp.h>
 
 #include "compat.h"
-#include "event.h"
+#include "growth.h"
 #include "info.h"
 #include "mtsi.h"
 #include "mtsi_increase.h"
+#include "owner.h"
 #include "pacing.h"
 #include "param.h"
-
-#define CREATE_TRACE_POINTS
-#include "mtsi_trace.h"
+#include "rtt.h"
 
 /* What a stretch ACK counts for when nothing spaces what it releases: RFC 9406's L. */
 #define MTSI_UNPACED_LIMIT	8
@@ -68,16 +69,8 @@ SATCC_PARAM(const_k, 4, 1, MTSI_MAX_F);
 MODULE_PARM_DESC(const_k, "mode const: F, segments per ACK (1..1024, default 4)");
 SATCC_PARAM(linear_thr, 50, 1, MTSI_MAX_THR);
 MODULE_PARM_DESC(linear_thr, "mode linear: threshold, segments (1..1048576, default 50)");
-SATCC_PARAM(f0, 0, 0, MTSI_MAX_F);
-MODULE_PARM_DESC(f0, "F before the first ACK, segments (0..1024, default 0)");
-SATCC_PARAM(f_max, MTSI_MAX_F, 1, MTSI_MAX_F);
-MODULE_PARM_DESC(f_max, "largest F of modes mtsi and linear, segments (1..1024, default 1024)");
-SATCC_PARAM(iw, 0, 0, 256);
-MODULE_PARM_DESC(iw, "initial window, segments, 0 = the kernel's (0..256, default 0)");
 SATCC_PARAM(loss_mtsi, 0, 0, 1);
 MODULE_PARM_DESC(loss_mtsi, "F after a timeout too, while in Loss (0/1, default 0)");
-SATCC_PARAM(abc_l, 0, 0, 65536);
-MODULE_PARM_DESC(abc_l, "most steps for one ACK, 0 = 8 unpaced, no limit paced (0..65536, default 0)");
 SATCC_PARAM(per_ack, 0, 0, 1);
 MODULE_PARM_DESC(per_ack, "count ACKs, not segments, in congestion avoidance too (0/1, default 0)");
 SATCC_PARAM(pacing, 1, 0, 1);
@@ -177,9 +170,11 @@ static const struct kernel_param_ops mtsi_mode_ops = {
 module_param_cb(mode, &mtsi_mode_ops, NULL, 0644);
 MODULE_PARM_DESC(mode, "the function F: mtsi, const or linear (default mtsi)");
 
-static u8 mtsi_current_mode(u8 ca_state)
+static struct tcp_congestion_ops tcp_mtsi;
+
+static u8 mtsi_current_mode(const struct sock *sk)
 {
-	if (ca_state == TCP_CA_Loss && !satcc_param(loss_mtsi))
+	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss && !satcc_param(loss_mtsi))
 		return MTSI_PLAIN;
 
 	return READ_ONCE(mtsi_mode);
@@ -191,45 +186,54 @@ static u8 mtsi_current_mode(u8 ca_state)
  */
 static u32 mtsi_ack_limit(const struct sock *sk, u8 mode)
 {
-	u32 limit;
-
 	if (mode == MTSI_PLAIN)
-		return MTSI_NO_LIMIT;
+		return U32_MAX;
 	if (satcc_param(per_ack))
 		return 1;
-	limit = satcc_param(abc_l);
-	if (limit)
-		return limit;
 
-	return satcc_pacing_enabled(sk) ? MTSI_NO_LIMIT : MTSI_UNPACED_LIMIT;
+	return satcc_pacing_enabled(sk) ? U32_MAX : MTSI_UNPACED_LIMIT;
 }
 
-static struct mtsi_basis mtsi_basis(const struct sock *sk, u8 ca_state)
+/* What an ACK counts for in congestion avoidance, segments. */
+static u32 mtsi_avoid_acked(u32 acked)
 {
-	const struct mtsi *ca = inet_csk_ca(sk);
-	u8 mode = mtsi_current_mode(ca_state);
+	return satcc_param(per_ack) ? min(acked, 1U) : acked;
+}
 
-	return (struct mtsi_basis){
-		.f_old	   = ca->f,
-		.cnt_old   = tcp_sk(sk)->snd_cwnd_cnt,
-		.ack_limit = mtsi_ack_limit(sk, mode),
-		.mode	   = mode,
-	};
+/* Before, in or long after the handshake. */
+static void mtsi_init(struct sock *sk)
+{
+	struct mtsi *ca = inet_csk_ca(sk);
+
+	WRITE_ONCE(ca->owner, satcc_owner(sk, &tcp_mtsi));
+	WRITE_ONCE(ca->f, 0);
+	if (satcc_param(pacing))
+		satcc_pacing_enable(sk);
+}
+
+static struct mtsi *mtsi_state(struct sock *sk)
+{
+	struct mtsi *ca = inet_csk_ca(sk);
+
+	if (!satcc_owned(sk, ca->owner, &tcp_mtsi))
+		mtsi_init(sk);
+
+	return ca;
 }
 
 /* Slow start, as far as acks reach, up to ssthresh. Returns how many of acks are
  * congestion avoidance's. The F of a flow in Loss waits: see mtsi_set_state().
  */
-static u32 mtsi_start(struct sock *sk, struct mtsi_basis *basis, u32 acks)
+static u32 mtsi_start(struct sock *sk, u8 mode, u32 acks)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	struct mtsi *ca = mtsi_state(sk);
 	u32 limit = satcc_cwnd_limit(tp);
 	u32 linear_thr = satcc_param(linear_thr), linear_k = 1;
-	struct mtsi_growth growth = { .cwnd = tcp_snd_cwnd(tp), .f = basis->f_old };
-	struct mtsi_rule rule = { .above = 1, .f_max = satcc_param(f_max) };
-	struct mtsi *ca = inet_csk_ca(sk);
+	struct mtsi_growth growth = { .cwnd = tcp_snd_cwnd(tp), .f = ca->f };
+	struct mtsi_rule rule = { .above = 1 };
 
-	switch (basis->mode) {
+	switch (mode) {
 	case MTSI_F_MTSI:
 		rule.thr = mtsi_thr;
 		rule.k = mtsi_k;
@@ -246,9 +250,7 @@ static u32 mtsi_start(struct sock *sk, struct mtsi_basis *basis, u32 acks)
 	}
 
 	acks = mtsi_slow_start(&rule, &growth, min(tp->snd_ssthresh, limit), acks);
-	basis->k = growth.k;
-	basis->steps = growth.steps;
-	if (basis->mode != MTSI_PLAIN)
+	if (mode != MTSI_PLAIN)
 		WRITE_ONCE(ca->f, growth.f);
 	tcp_snd_cwnd_set(tp, min(growth.cwnd, limit));
 
@@ -256,121 +258,23 @@ static u32 mtsi_start(struct sock *sk, struct mtsi_basis *basis, u32 acks)
 	return growth.cwnd < tp->snd_ssthresh ? 0 : acks;
 }
 
-static void mtsi_reset(struct sock *sk)
-{
-	struct mtsi *ca = inet_csk_ca(sk);
-
-	WRITE_ONCE(ca->f, satcc_param(f0));
-}
-
-/* The initial window, where one is asked for: only if nothing was sent. After a lost
- * SYN, which with a second makes the kernel cut the window to 1, it is no reason to
- * have a larger one than the kernel's.
- */
-static void mtsi_init_cwnd(struct sock *sk, u32 limit)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-	u32 iw = satcc_param(iw);
-
-	if (!iw || tp->bytes_sent)
-		return;
-	if (tp->total_retrans)
-		iw = min(iw, tcp_snd_cwnd(tp));
-
-	tcp_snd_cwnd_set(tp, min(iw, limit));
-}
-
-/* Before, in or long after the handshake. */
-static void mtsi_init(struct sock *sk)
-{
-	u8 ca_state = inet_csk(sk)->icsk_ca_state;
-	struct satcc_event ev = satcc_event(sk, SATCC_EV_INIT, ca_state);
-	struct mtsi_basis basis;
-
-	if (satcc_param(pacing))
-		satcc_pacing_enable(sk);
-	basis = mtsi_basis(sk, ca_state);
-	mtsi_reset(sk);
-	mtsi_init_cwnd(sk, ev.limit);
-	ev.cwnd = tcp_snd_cwnd(tcp_sk(sk));
-
-	trace_mtsi(sk, &ev, &basis);
-}
-
-/* The account of an ACK. Apart, and asked for only when someone listens: it would be
- * half the work of an ACK.
- */
-static noinline void mtsi_trace_ack(struct sock *sk, u32 acked, u32 cwnd_old,
-				    bool grown, struct mtsi_basis basis)
-{
-	struct satcc_event ev = satcc_ack_event(sk, acked, cwnd_old, grown);
-
-	trace_mtsi(sk, &ev, &basis);
-}
-
-/* What an ACK counts for in congestion avoidance, segments. */
-static u32 mtsi_avoid_acked(u32 acked)
-{
-	return satcc_param(per_ack) ? min(acked, 1U) : acked;
-}
-
-/* An ACK in slow start, which may end in it. */
-static noinline void mtsi_start_ack(struct sock *sk, u32 acked)
-{
-	struct mtsi_basis basis = mtsi_basis(sk, inet_csk(sk)->icsk_ca_state);
-	struct tcp_sock *tp = tcp_sk(sk);
-	u32 cwnd = tcp_snd_cwnd(tp), left;
-
-	left = mtsi_start(sk, &basis, min(acked, basis.ack_limit));
-	if (left)
-		tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), mtsi_avoid_acked(left));
-	if (trace_mtsi_enabled())
-		mtsi_trace_ack(sk, acked, cwnd, true, basis);
-}
-
+/* Open, Disorder and Loss alike; CWR and Recovery are PRR's. */
 static void mtsi_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	bool grown = tcp_is_cwnd_limited(sk);
-	u32 cwnd = tcp_snd_cwnd(tp), cnt = tp->snd_cwnd_cnt;
 
-	if (grown && tcp_in_slow_start(tp)) {
-		mtsi_start_ack(sk, acked);
+	if (!tcp_is_cwnd_limited(sk))
 		return;
+
+	if (tcp_in_slow_start(tp)) {
+		u8 mode = mtsi_current_mode(sk);
+
+		acked = mtsi_start(sk, mode, min(acked, mtsi_ack_limit(sk, mode)));
+		if (!acked)
+			return;
 	}
 
-	if (grown)
-		tcp_cong_avoid_ai(tp, cwnd, mtsi_avoid_acked(acked));
-	if (trace_mtsi_enabled()) {
-		struct mtsi_basis basis = mtsi_basis(sk, inet_csk(sk)->icsk_ca_state);
-
-		basis.cnt_old = cnt;
-		mtsi_trace_ack(sk, acked, cwnd, grown, basis);
-	}
-}
-
-static u32 mtsi_ssthresh(struct sock *sk)
-{
-	u8 ca_state = inet_csk(sk)->icsk_ca_state;
-	struct satcc_event ev = satcc_event(sk, SATCC_EV_SSTHRESH, ca_state);
-	struct mtsi_basis basis = mtsi_basis(sk, ca_state);
-
-	ev.ssthresh = tcp_reno_ssthresh(sk);
-	trace_mtsi(sk, &ev, &basis);
-
-	return ev.ssthresh;
-}
-
-static u32 mtsi_undo_cwnd(struct sock *sk)
-{
-	u8 ca_state = inet_csk(sk)->icsk_ca_state;
-	struct satcc_event ev = satcc_event(sk, SATCC_EV_UNDO, ca_state);
-	struct mtsi_basis basis = mtsi_basis(sk, ca_state);
-
-	ev.cwnd = tcp_reno_undo_cwnd(sk);
-	trace_mtsi(sk, &ev, &basis);
-
-	return ev.cwnd;
+	tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), mtsi_avoid_acked(acked));
 }
 
 /* Called before the state changes. A timeout always comes here, while CA_EVENT_LOSS
@@ -379,62 +283,49 @@ static u32 mtsi_undo_cwnd(struct sock *sk)
  */
 static void mtsi_set_state(struct sock *sk, u8 new_state)
 {
-	struct satcc_event ev;
-	struct mtsi_basis basis;
-
-	if (new_state <= TCP_CA_Disorder)
-		return;
-
-	ev = satcc_event(sk, SATCC_EV_STATE, new_state);
-	basis = mtsi_basis(sk, new_state);
 	if (new_state == TCP_CA_Loss)
-		mtsi_reset(sk);
-	trace_mtsi(sk, &ev, &basis);
+		WRITE_ONCE(mtsi_state(sk)->f, 0);
 }
 
 static void mtsi_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
-	u8 ca_state = inet_csk(sk)->icsk_ca_state;
-	struct satcc_event ev;
-	struct mtsi_basis basis;
-
-	if (event != CA_EVENT_CWND_RESTART)
-		return;
-
-	ev = satcc_event(sk, SATCC_EV_IDLE, ca_state);
-	basis = mtsi_basis(sk, ca_state);
-	mtsi_reset(sk);
-	trace_mtsi(sk, &ev, &basis);
+	if (event == CA_EVENT_CWND_RESTART)
+		WRITE_ONCE(mtsi_state(sk)->f, 0);
 }
 
-static u32 mtsi_min_tso_segs(struct sock *sk)
+static u32 __maybe_unused mtsi_min_tso_segs(struct sock *sk)
 {
 	return satcc_pacing_min_tso_segs(sk, satcc_param(pacing));
 }
 
-/* In the slot of Vegas, which ss(8) knows: enabled = F is in force now, rttcnt = F,
- * rtt = smoothed, minrtt = smallest; us.
+/* In the slot of Vegas, which ss(8) knows: enabled = the last step of slow start was
+ * larger than Reno's, rttcnt = its F, rtt = smoothed, minrtt = smallest; us.
  */
 static size_t mtsi_get_info(struct sock *sk, u32 ext, int *attr,
 			    union tcp_cc_info *info)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	const struct mtsi *ca = inet_csk_ca(sk);
-	bool enabled = tcp_in_slow_start(tp) &&
-		       mtsi_current_mode(inet_csk(sk)->icsk_ca_state) != MTSI_PLAIN;
+	u32 f = READ_ONCE(ca->f);
 
-	return satcc_vegas_info(ext, attr, info, enabled, READ_ONCE(ca->f),
-				tp->srtt_us >> 3,
-				tp->srtt_us ? tcp_min_rtt(tp) : 0);
+	if (!satcc_owned(sk, READ_ONCE(ca->owner), &tcp_mtsi))
+		return 0;
+
+	return satcc_vegas_info(ext, attr, info, f > 1, f, satcc_srtt_us(tp),
+				satcc_min_rtt_us(tp));
 }
 
+/* Not const: registration writes the list node and the key, and the registration of
+ * the next policy the node again.
+ */
 static struct tcp_congestion_ops tcp_mtsi __read_mostly = {
 	.init		= mtsi_init,
-	.ssthresh	= mtsi_ssthresh,
-	.undo_cwnd	= mtsi_undo_cwnd,
+	.ssthresh	= tcp_reno_ssthresh,
+	.undo_cwnd	= tcp_reno_undo_cwnd,
 	.cong_avoid	= mtsi_cong_avoid,
 	.set_state	= mtsi_set_state,
 	.cwnd_event	= mtsi_cwnd_event,
+	SATCC_MIN_TSO_SEGS(mtsi_min_tso_segs)
 	.get_info	= mtsi_get_info,
 	.owner		= THIS_MODULE,
 	.name		= "mtsi",
@@ -446,13 +337,13 @@ static int __init mtsi_check_zones(void)
 	unsigned int i;
 
 	if (mtsi_thr_count != mtsi_k_count) {
-		pr_err("mtsi: %u thresholds in thr, but %u values in k\n",
+		pr_err("%u thresholds in thr, but %u values in k\n",
 		       mtsi_thr_count, mtsi_k_count);
 		return -EINVAL;
 	}
 	for (i = 1; i < mtsi_thr_count; i++) {
 		if (mtsi_thr[i] <= mtsi_thr[i - 1]) {
-			pr_err("mtsi: thr does not increase: %u after %u\n",
+			pr_err("thr does not increase: %u after %u\n",
 			       mtsi_thr[i], mtsi_thr[i - 1]);
 			return -EINVAL;
 		}
@@ -470,7 +361,6 @@ static int __init mtsi_register(void)
 	err = mtsi_check_zones();
 	if (err)
 		return err;
-	satcc_set_min_tso_segs(&tcp_mtsi, mtsi_min_tso_segs);
 
 	return tcp_register_congestion_control(&tcp_mtsi);
 }

@@ -17,15 +17,11 @@ load_refused_saying() {
 	load_refused "$@" && [ "$(dmesg | grep -c "$said")" = $((before + 1)) ]
 }
 
-plan $((COMMON_TESTS + 9 * BOUNDS_TESTS + 24))
+plan $((COMMON_TESTS + 5 * BOUNDS_TESTS + 24))
 common_tests
 check_bounds const_k 4 1 1024
 check_bounds linear_thr 50 1 1048576
-check_bounds f0 0 0 1024
-check_bounds f_max 1024 1 1024
-check_bounds iw 0 0 256
 check_bounds loss_mtsi 0 0 1
-check_bounds abc_l 0 0 65536
 check_bounds per_ack 0 0 1
 check_bounds pacing 1 0 1
 load

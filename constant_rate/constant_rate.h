@@ -29,20 +29,13 @@
  */
 #define CONSTANT_RATE_MAX_ACKED	0x400000U	/* 2^22 */
 
-/* Per flow. All zero, as before init() and after disconnect, means: no credit.
- * Written and read under the socket lock.
+/* Per flow; not its own unless owner says so, see owner.h. Written under the socket
+ * lock; owner and a_pkts are also read by get_info(), without it.
  */
 struct constant_rate {
+	u32	owner;
+	u32	a_pkts;		/* a of the last growth, segments rounded; 0 = none */
 	u64	credit_q20;	/* earned in congestion avoidance, not yet spent */
-};
-
-/* What a decision is based on, for the trace: beside struct satcc_event. */
-struct constant_rate_basis {
-	u64	credit_q20;	/* before it */
-	u64	a_q20;		/* c rtt^2 that growth used or would use; 1 if no RTT */
-	u32	rtt_us;		/* that it is made of; 0 = no sample yet */
-	u32	min_rtt_us;	/* 0 = no sample yet */
-	u8	bound;		/* at most one segment per segment? */
 };
 
 /* Returns a = c rtt^2 in Q20, rounded down, or 1 (Reno) if there is no RTT.
@@ -71,27 +64,21 @@ static inline u64 constant_rate_a_q20(u32 c, u32 rtt_us)
 	return (whole << 8) + div_u64(rest << 8, five_12);
 }
 
-/* Returns the window after an ACK of acked segments: Reno's slow start below
- * ssthresh, from there on a / W per segment, in one step when the ACK crosses it.
- *
- * cwnd, limit: 1 .. 2^31 - 1. ssthresh: any. a_q20: below 2^40, so times acked
- * below 2^62, and the credit below 2^51.
+/* Returns a in whole segments, rounded to nearest. a_q20: below 2^40 + 2^20. */
+static inline u32 constant_rate_a_pkts(u64 a_q20)
+{
+	return (a_q20 + CONSTANT_RATE_Q20_ONE / 2) >> CONSTANT_RATE_Q20_SHIFT;
+}
+
+/* Returns the window after an ACK; see satcc_grow_by_one(). a_q20: at most 2^40, so
+ * times acked at most 2^62.
  */
 static inline u32 constant_rate_grow(u64 *credit_q20, u32 cwnd, u32 ssthresh,
-				     u32 limit, u64 a_q20, bool bound, u32 acked)
+				     u32 limit, u64 a_q20, u32 acked, u32 counted)
 {
-	u64 price_q20;
-
-	acked = min(acked, CONSTANT_RATE_MAX_ACKED);
-	acked = satcc_start_by_one(&cwnd, min(ssthresh, limit), acked);
-	if (!acked)
-		return cwnd;
-
-	price_q20 = (u64)cwnd << CONSTANT_RATE_Q20_SHIFT;
-	if (bound)
-		a_q20 = min(a_q20, price_q20);
-
-	return satcc_avoid_by(credit_q20, cwnd, limit, a_q20, price_q20, acked);
+	return satcc_grow_by_one(credit_q20, cwnd, ssthresh, limit, a_q20,
+				 CONSTANT_RATE_Q20_SHIFT,
+				 min(acked, CONSTANT_RATE_MAX_ACKED), counted);
 }
 
 #endif /* _CONSTANT_RATE_H */

@@ -7,10 +7,8 @@ CC=constant_rate
 # shellcheck source=selftests/lib_module.sh
 . ./lib_module.sh
 
-plan $((COMMON_TESTS + 4 * BOUNDS_TESTS))
+plan $((COMMON_TESTS + 2 * BOUNDS_TESTS))
 common_tests
 check_bounds c 100 1 10000
-check_bounds use_min_rtt 0 0 1
-check_bounds bound 1 0 1
 check_bounds pacing 1 0 1
 finish_quietly

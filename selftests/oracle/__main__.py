@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m selftests.oracle RUN_FOLDER...: check runs that the lab has kept."""
+"""Check runs that the lab has kept: every window against the papers' equations."""
 
 import argparse
 import json
@@ -7,30 +7,47 @@ import sys
 from pathlib import Path
 
 from bench.lab import scenario
+from bench.lab.errors import LabError
 from bench.lab.run import Run
 
 from . import check
 
 
+LISTS = {"hops": "hop", "flows": "flow", "changes": "change", "leaves": "host"}    # as files call them
+
+
+def stated(value):
+    """A stored scenario without the keys that have no value."""
+    if isinstance(value, dict):
+        return {key: stated(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [stated(entry) for entry in value]
+    return value
+
+
 def reopen(folder: Path) -> Run:
     """A run from the folder it was kept in, build/runs/<xx>/<identity>."""
-    meta = json.loads((folder / "meta.json").read_text())
-    told = dict(meta["scenario"])
-    told["hop"], told["flow"] = told.pop("hops"), told.pop("flows")
-    told["change"] = [{key: value for key, value in change.items() if value is not None}
-                      for change in told.pop("changes")]
-    return Run(scenario.from_dict(told, str(folder)), folder, meta, True)
+    try:
+        meta = json.loads((folder / "meta.json").read_text())
+    except FileNotFoundError:
+        raise LabError(f"{folder} is no folder of a run: it has no meta.json") from None
+    table = {LISTS.get(key, key): value for key, value in stated(meta["scenario"]).items()}
+    return Run(scenario.from_dict(table, str(folder)), folder, meta, True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m selftests.oracle", description=__doc__)
     parser.add_argument("folder", nargs="+", type=Path, help="a run: build/runs/<xx>/<identity>")
-    wrong = 0
+    differing = 0
     for folder in parser.parse_args().folder:
-        report = check(reopen(folder))
+        try:
+            report = check(reopen(folder))
+        except LabError as error:
+            print(f"oracle: {error}", file=sys.stderr)
+            return 2
         print(f"{folder}:\n{report}")
-        wrong += bool(report.differences)
-    return min(wrong, 1)
+        differing += bool(report.differences)
+    return min(differing, 1)
 
 
 if __name__ == "__main__":

@@ -47,19 +47,22 @@ def climb_by_one(cwnd: int, ssthresh: int, limit: int, acked: int):
     return cwnd + step, acked - step
 
 
-def spend(cwnd: int, credit: int, earned: int, one: int = Q16):
-    """Congestion avoidance: the next segment costs `cwnd`; the rest of the division is kept.
+def avoid(cwnd: int, credit: int, limit: int, gain: int, acked: int, one: int = Q16):
+    """Congestion avoidance: each segment acknowledged earns `gain`, and each segment the window grows
+    by costs the window it is added to, so that it does not matter how ACKs are merged.
 
-    Credit that was saved at a larger window and would now pay for a segment or more is worth
-    one segment, and then gone.
-    Returns (segments bought, credit left).
+    Credit that was saved at a larger window is worth just short of a segment; what does not pay for
+    another segment is kept.
+    Returns (cwnd, credit).
     """
-    price = cwnd * one
-    bought = 0
-    if credit >= price:
-        credit, bought = 0, 1
-    paid, credit = divmod(credit + earned, price)
-    return bought + paid, credit
+    if cwnd >= limit:
+        return limit, credit
+    credit = min(credit, cwnd * one - 1) + gain * acked
+    grown = cwnd
+    while credit >= grown * one:
+        credit -= grown * one
+        grown += 1
+    return min(grown, limit), credit
 
 
 def exact_power(x: Fraction) -> Fraction:

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One flow as its trace tells it: what every policy's events have in common.
+"""One flow under one congestion control, call by call: what all policies have in common.
 
-A policy is a subclass of Flow: it carries its own state from event to event, says what the
-window must be, and compares.  Nothing of its state is ever taken from the trace's.
+A policy is a subclass of Flow. It carries its own state, takes nothing of it from the trace, and
+says for each callback what cwnd, ssthresh, the value returned and every private field must be after
+it. Given are the state of the core before the callback and the callback's arguments.
+
+Between two calls the window belongs to the kernel's core; core_did() says what the core may do.
 """
 
-from operator import attrgetter
+from .arithmetic import avoid, climb_by_one
+from .calls import (COMPLETE_CWR, CONG_AVOID, CONG_CONTROL, CWND_EVENT, CWND_RESTART, CWR, DISORDER,
+                    IN_ACK_EVENT, INIT, LOSS, NAMES, OPEN, PKTS_ACKED, RECOVERY, RELEASE, SET_STATE,
+                    SSTHRESH, STATES, TX_START_EVENT, UNDO)
 
-from .arithmetic import climb_by_one, spend
-
-INIT, START, AVOID, START_EXIT, HELD, SSTHRESH, UNDO, STATE, IDLE = range(1, 10)
-OWN = 16                        # a policy's own events start here
-OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
-
-NAMES = {INIT: "init", START: "start", AVOID: "avoid", START_EXIT: "start_exit", HELD: "held",
-         SSTHRESH: "ssthresh", UNDO: "undo", STATE: "state", IDLE: "idle"}
-STATES = ("Open", "Disorder", "CWR", "Recovery", "Loss")
-ACKS = (START, AVOID, START_EXIT, HELD)
-
+INFINITE = 0x7FFFFFFF           # the kernel's ssthresh of a flow that has not learnt one
+LARGEST_CWND = 1 << 30          # of the policies: no TCP window has more segments than bytes
 UNUSED_NS = 190_000_000         # the core's shortest timeout, less what its clock rounds off
+SYN_SENT, SYN_RECV, CLOSE = 2, 3, 7     # enum of TCP states
+PACED_NONE, PACED_NEEDED = 0, 1
+NO_RTT = 0xFFFFFFFF             # tcp_min_rtt() before the first sample
 
 
 class Wrong(Exception):
-    """The trace says one thing and the oracle another."""
+    """The kernel did one thing and should have done another."""
 
     def __init__(self, what: str, should, found, because: str = ""):
         super().__init__(what, should, found, because)
@@ -34,259 +34,349 @@ def same(what: str, found, should, because: str = "") -> None:
         raise Wrong(what, should, found, because)
 
 
-class Flow:
-    """What is known of a flow between two events.
+def state_after(call) -> int:
+    """The state of recovery once the call is over: set_state() is called before the state is set."""
+    return call.arg if call.call == SET_STATE else call.ca_state
 
-    The window an event begins with is the one the last event ended with, and so is ssthresh,
-    but for what the kernel's core does between our events, see core_moved().
+
+class Flow:
+    """State of the model, and the expectation for the call at hand.
+
+    For a call these hold what is expected after it; the handlers start from the values before it:
+    cwnd, ssthresh, count (snd_cwnd_cnt), prr_delivered, paced (sk_pacing_status), ret.
     """
 
-    STREAMS: dict = {}          # trace event -> the method that takes its records
-    MODULE = ""                 # whose parameters count
-    DEFAULTS: dict = {}         # the documented ones
-    CODES: dict = {}            # names of the policy's own events
-    ENTERING = STATE,           # events of entering CWR, Recovery or Loss
+    MODULE = ""                 # the module with the parameters
+    DEFAULTS: dict = {}         # parameters, as documented
+    LAYOUT: dict = {}           # of the private bytes, where the run does not bring it
+    FIELDS: tuple = ()          # private fields, each of the model's attribute of the same name
+    CONTROL = False             # is there a cong_control()? Then the core leaves the window alone
+    OWNER = True                # does the first private field say whose the bytes are?
 
     def __init__(self, parameters: dict, scenario):
         self.parameters = dict(self.DEFAULTS)
         for name, value in parameters.items():
             self.parameters[name] = int(value) if str(value).lstrip("-").isdigit() else value
         self.scenario = scenario
-        self.last = None                # the last event
-        self.cwnd = self.ssthresh = 0   # after it
-        self.min_rtt = 0                # us; 0: no sample yet
-        self.reduced_from = None        # cwnd and ssthresh when ssthresh() was asked last
-        self.begun = False              # init has been seen: a lost SYN has events before
-        self.unshaken = True            # set up before the handshake was over
-        self.grown_ns = 0               # when an ACK last found cwnd the limit
-        self.handlers = {INIT: self.start, HELD: self.held, START: self.ack, AVOID: self.ack,
-                         START_EXIT: self.ack, SSTHRESH: self.reduce, UNDO: self.undo,
-                         STATE: self.state, IDLE: self.idle}
+        self.last = None                # the call before
+        self.owner = None               # what a private area of this socket and policy begins with
+        self.limited_ns = 0             # when cwnd was last seen to be the limit
+        self.cwnd = self.ssthresh = self.count = self.prr_delivered = self.paced = self.ret = 0
+        self.handlers = {
+            INIT: self.init, RELEASE: self.release, SSTHRESH: self.reduce, CONG_AVOID: self.cong_avoid,
+            SET_STATE: self.set_state, CWND_EVENT: self.cwnd_event, IN_ACK_EVENT: self.in_ack_event,
+            PKTS_ACKED: self.pkts_acked, UNDO: self.undo, CONG_CONTROL: self.cong_control,
+            TX_START_EVENT: self.cwnd_event}
+        self.zero()
 
-    # -- one event ------------------------------------------------------------
+    # -- one call -------------------------------------------------------------------
 
-    def take(self, row) -> None:
-        event = row.event
-        if (self.last is not None and event != INIT
-                and (row.cwnd_old != self.cwnd or row.ssthresh_old != self.ssthresh)):
-            self.core_moved(row)
-        handler = self.handlers.get(event)
+    def take(self, call) -> None:
+        owned = self.owns(call)
+        if owned and call.call != INIT:
+            self.core_did(call)
+            self.compare_fields(call.old, "before the call")
+        self.cwnd, self.ssthresh, self.count = call.cwnd_old, call.ssthresh_old, call.cwnd_cnt_old
+        self.paced, self.ret = call.pacing_status_old, 0
+        self.prr_delivered = call.prr_delivered_old
+        handler = self.handlers.get(call.call)
         if handler is None:
-            raise Wrong("event", "one of " + ", ".join(map(str, sorted(self.handlers))), event)
-        self.begun = self.begun or event == INIT
-        self.before(row)
-        handler(row)
-        self.after(row)
-        self.last = row
-        self.cwnd, self.ssthresh = row.cwnd, row.ssthresh
+            raise Wrong("call", "one of " + ", ".join(NAMES.values()), call.call)
+        looks = owned or not self.OWNER or self.looks(call)
+        if call.call != INIT and not owned and looks:
+            self.adopt(call)
+        handler(call)
+        self.compare(call)
+        if looks:
+            self.compare_private(call)
+        else:
+            same("private bytes", call.new, call.old, "the callback has no use for them")
+        self.last = call
+        if call.cwnd_limited:
+            self.limited_ns = call.t_ns
 
-    def before(self, row) -> None:
-        """RTT and whatever else is the same for every event."""
+    def come_back(self) -> None:
+        """The socket had another policy since the last call: of what the core did meanwhile nothing is
+        known.  A policy with an owner's word finds by that whose its private bytes are."""
+        if not self.OWNER:
+            self.last = None
 
-    def after(self, row) -> None:
-        """The state the trace reports, against our own."""
+    def owns(self, call) -> bool:
+        """Are the private bytes this policy's, as it finds them?"""
+        if not self.OWNER:
+            return self.last is not None
+        return self.owner is not None and call.old.owner == self.owner
 
-    # -- events, by default -----------------------------------------------------
+    def looks(self, call) -> bool:
+        """Does the callback look at the private bytes?  Not the kernel's ssthresh() and undo_cwnd()."""
+        return self.has(self.handlers[call.call].__name__) or call.call not in (SSTHRESH, UNDO)
 
-    def reset(self) -> None:
-        """Forget all, as a flow that starts or changes to the policy does."""
+    def adopt(self, call) -> None:
+        """A call of before init(), or on bytes of another policy's: ours then run their own init(); the
+        kernel's start from the zeros that the core gave them."""
+        if self.OWNER:
+            self.init(call)
+        else:
+            self.zero()
+            self.compare_fields(call.old, "nobody has written to it yet")
 
-    def drop(self, row) -> None:
-        """What growth had accumulated is void."""
+    def compare(self, call) -> None:
+        """The kernel after the call, against the model."""
+        for what, found, should in (
+                ("cwnd", call.cwnd, self.cwnd), ("ssthresh", call.ssthresh, self.ssthresh),
+                ("returned", call.ret, self.ret), ("snd_cwnd_cnt", call.cwnd_cnt, self.count),
+                ("pacing_status", call.pacing_status, self.paced),
+                ("prr_delivered", call.prr_delivered, self.prr_delivered),
+                ("delivered", call.delivered, call.delivered_old)):
+            if found != should:
+                raise Wrong(what, should, found, self.basis())
 
-    def grow(self, row) -> int:
-        """cwnd after an ACK for row.acked segments."""
-        raise NotImplementedError
+    def compare_private(self, call) -> None:
+        """The private bytes after the call, against the model."""
+        if self.OWNER:
+            if self.owner is None:
+                self.owner = call.new.owner
+            if not call.new.owner or call.new.owner != self.owner:
+                raise Wrong("owner", self.owner or "not 0", call.new.owner, "of one socket and policy")
+        self.compare_fields(call.new, self.basis())
 
-    def start(self, row) -> None:
-        self.reset()
-        self.unshaken = not row.srtt_us
-        self.reduced_from = None
-        self.unchanged(row)
+    def compare_fields(self, state, because: str) -> None:
+        missing = set(state._fields) - set(self.FIELDS) - {"owner"}
+        if missing:
+            raise Wrong("private fields", "each in the model", ", ".join(sorted(missing)))
+        for name in self.FIELDS:
+            if getattr(state, name) != getattr(self, name):
+                raise Wrong(name, getattr(self, name), getattr(state, name), because)
 
-    def ack(self, row) -> None:
-        should = self.grow(row)
-        if row.cwnd != should:
-            raise Wrong("cwnd", should, row.cwnd, self.basis())
-        if row.ssthresh != row.ssthresh_old:
-            raise Wrong("ssthresh", row.ssthresh_old, row.ssthresh, "an ACK leaves it alone")
-        self.grown_ns = row.t_ns
-        kind = AVOID if row.cwnd_old >= row.ssthresh else \
-            START if row.cwnd < row.ssthresh else START_EXIT
-        if row.event != kind:
-            raise Wrong("event", NAMES[kind], NAMES[row.event], "by cwnd and ssthresh")
+    # -- callbacks, by default ----------------------------------------------------------
 
-    def held(self, row) -> None:
-        self.unchanged(row)
+    def zero(self) -> None:
+        """The state of a flow that the policy knows nothing of: all fields 0."""
+        for name in self.FIELDS:
+            setattr(self, name, 0)
 
-    def reduce(self, row) -> None:
-        same("cwnd", row.cwnd, row.cwnd_old, "asked for ssthresh it leaves cwnd alone")
-        same("ssthresh", row.ssthresh, self.halved(row), self.basis())
-        # What an undo goes back to: the core's tcp_current_ssthresh().
-        prior = row.ssthresh_old if row.ca_state in (CWR, RECOVERY) else \
-            max(row.ssthresh_old, three_quarters(row.cwnd_old))
-        self.reduced_from = row.cwnd_old, prior
+    def init(self, call) -> None:
+        self.zero()
 
-    def halved(self, row) -> int:
-        return max(row.cwnd_old // 2, 2)
+    def release(self, call) -> None:
+        """Nothing."""
 
-    def undo(self, row) -> None:
-        same("ssthresh", row.ssthresh, row.ssthresh_old, "asked to undo it leaves ssthresh alone")
-        if self.reduced_from:
-            same("cwnd", row.cwnd, max(row.cwnd_old, self.reduced_from[0]),
-                 f"{self.reduced_from[0]} is the window that was reduced")
+    def cong_avoid(self, call) -> None:
+        raise Wrong("call", "no cong_avoid()", "one", "the policy has none")
 
-    def state(self, row) -> None:
-        self.unchanged(row)
-        self.drop(row)
+    def cong_control(self, call) -> None:
+        raise Wrong("call", "no cong_control()", "one", "the policy has none")
 
-    def idle(self, row) -> None:
-        self.unchanged(row)
-        self.drop(row)
+    def reduce(self, call) -> None:
+        """ssthresh(): Reno's."""
+        self.ret = max(call.cwnd_old // 2, 2)
 
-    def unchanged(self, row) -> None:
-        if row.cwnd != row.cwnd_old:
-            raise Wrong("cwnd", row.cwnd_old, row.cwnd, "this event leaves it alone")
-        if row.ssthresh != row.ssthresh_old:
-            raise Wrong("ssthresh", row.ssthresh_old, row.ssthresh, "this event leaves it alone")
+    def undo(self, call) -> None:
+        """undo_cwnd(): Reno's."""
+        self.ret = max(call.cwnd_old, call.prior_cwnd)
+
+    def set_state(self, call) -> None:
+        """Nothing."""
+
+    def cwnd_event(self, call) -> None:
+        """Nothing."""
+
+    def in_ack_event(self, call) -> None:
+        """Nothing."""
+
+    def pkts_acked(self, call) -> None:
+        """Nothing."""
 
     def basis(self) -> str:
         """The policy's state in words, for a difference."""
-        return ""
+        return ", ".join(f"{name} {getattr(self, name)}" for name in self.FIELDS)
 
-    # -- RTT --------------------------------------------------------------------
+    # -- what policies share ------------------------------------------------------------
 
-    def sample(self, row, rtt_us: int, min_rtt_us: int) -> bool:
-        """Follow the minimum of the RTT samples.  Is it a new one?
+    def limited(self, call) -> bool:
+        """Was cwnd the limit of what is in flight? RFC 7661: only then may it grow, and then it must."""
+        return bool(call.cwnd_limited)
 
-        row.acks counts the segments that came in since the flow's event before this one, -1
-        where the trace does not have them.  With one there was at most one sample, and it is
-        rtt_us.  With more (duplicate ACKs have samples and no event) the minimum may be one the
-        trace does not show, but it cannot have grown.
-        """
-        seen = min(self.min_rtt, rtt_us) if self.min_rtt else rtt_us
-        if min_rtt_us != seen:
-            if row.acks == 1 or not 0 < min_rtt_us < seen:
-                raise Wrong("min_rtt_us", seen, min_rtt_us,
-                            f"the last sample is {rtt_us} us, the minimum before it "
-                            f"{self.min_rtt or 'unknown'}")
-            seen = min_rtt_us
-        new = seen != self.min_rtt
-        self.min_rtt = seen
-        return new
+    def pace(self) -> None:
+        """As BBR: have the socket paced, by fq if it is there."""
+        self.paced = self.paced or PACED_NEEDED
 
-    # -- what the core may have done ------------------------------------------------
+    def reno_avoid(self, cwnd: int, clamp: int, acked: int) -> int:
+        """tcp_cong_avoid_ai(): a segment for cwnd acknowledged, counted in snd_cwnd_cnt."""
+        price, bought = cwnd, 0
+        if self.count >= price:         # saved at a larger window: worth one segment
+            self.count, bought = 0, 1
+        paid, self.count = divmod(self.count + acked, price)
+        return min(cwnd + bought + paid, clamp)
 
-    def core_moved(self, row) -> None:
-        """cwnd or ssthresh is not what the last event left: had the core the right to it?
+    # -- what the core may have done ------------------------------------------------------
 
-        cwnd may be anything
-          - when the last event was in CWR or Recovery: PRR sets it, ACK by ACK
-          - right after ssthresh() was asked: the reduction begins, or the timeout's
-          - when Loss is entered, a timeout: segments in flight + 1
-          - after a change to this policy during the handshake: the initial window
-        and it may be less
-          - after an idle restart: halved for each timeout that passed
-          - when the application and not cwnd limited the flow for a timeout: between cwnd and
-            what was used.  A window that grew was the limit then, and a timeout is 0.2 s and more
-            longer than the round trip that may tell of.
-        In both of these cases ssthresh is raised to 3/4 of the old cwnd.
-        ssthresh may be what it was before the reduction after an undo, and 3/4 of cwnd when
-        Loss is entered without ssthresh() being asked (the path's MTU became smaller).
+    def has(self, callback: str) -> bool:
+        """Has the policy this callback? Then its model has it too."""
+        return getattr(type(self), callback) is not getattr(Flow, callback)
+
+    def core_did(self, call) -> None:
+        """Has the core left cwnd and ssthresh as it must, between the last call and this one?
+
+        The core moves them
+          - after undo_cwnd(): cwnd is what it returned, ssthresh that of before the reduction
+          - after ssthresh(): ssthresh is what it returned
+          - on a timeout: cwnd is what is in flight and 1, when set_state(Loss) is called
+          - in CWR and Recovery, ACK by ACK (PRR), where there is no cong_control()
+          - at the end of both: cwnd is ssthresh, unless the reduction was undone
+          - after idle and after a time in which the application did not fill cwnd: down, and ssthresh up
+            to 3/4 of the old cwnd, where there is no cong_control()
+          - before the connection is established: the initial window
+
+        A policy without set_state() is not told when a reduction or a timeout begins or ends; then
+        there are only bounds.  Probes of the path's MTU, which are off by default, are not foreseen.
         """
         last = self.last
-        if self.unshaken and last.event == INIT:
+        if last.tcp_state in (SYN_SENT, SYN_RECV, CLOSE):
             return
-        timeout = row.event in self.ENTERING and row.ca_state == LOSS
-        base = [self.ssthresh]
-        if last.event == UNDO and self.reduced_from:
-            base.append(max(self.ssthresh, self.reduced_from[1]))
-        raised = [max(value, three_quarters(self.cwnd)) for value in base]
-        anything = last.ca_state in (CWR, RECOVERY) or last.event == SSTHRESH or timeout
-        slack = last.event == IDLE or row.t_ns - self.grown_ns > UNUSED_NS
-        decayed = slack and row.cwnd_old < self.cwnd and row.ssthresh_old in raised
-        if row.cwnd_old != self.cwnd and not anything and not decayed:
-            raise Wrong("cwnd_old", self.cwnd, row.cwnd_old,
-                        "the last event left it so, and the core had no reason to change it")
-        free = [*base, *(raised if decayed or timeout or anything or last.event == IDLE else [])]
-        if row.ssthresh_old not in free:
-            raise Wrong("ssthresh_old", " or ".join(map(str, sorted(set(free)))), row.ssthresh_old,
-                        "the last event left it so, and the core had no reason to change it")
+        state = state_after(last)
+        if self.has("set_state"):
+            same("ca_state before the call", STATES[call.ca_state_old], STATES[state],
+                 "no set_state() came in between")
+        if call.cwnd_cnt_old not in (last.cwnd_cnt, 0):
+            raise Wrong("snd_cwnd_cnt before the call", f"{last.cwnd_cnt} or 0", call.cwnd_cnt_old,
+                        "the core sets it to 0 when it reduces, and else leaves it")
+        cwnd, ssthresh = last.cwnd, last.ssthresh
+        if last.call == SSTHRESH:
+            ssthresh = last.ret
+        elif last.call == UNDO:
+            cwnd, ssthresh = last.ret, max(ssthresh, last.prior_ssthresh)
+        raised = max(ssthresh, three_quarters(cwnd))
+        if self.path_shrank(call, state):
+            ssthresh = ssthresh if state in (CWR, RECOVERY) else raised
+        elif not self.CONTROL and call.cwnd_old <= cwnd and call.ssthresh_old == raised and (
+                last.call == CWND_EVENT and last.arg == CWND_RESTART or
+                call.t_ns - self.limited_ns > UNUSED_NS and state == OPEN):
+            return
+        least, most, because = self.core_window(call, cwnd, ssthresh)
+        if not least <= call.cwnd_old <= most:
+            raise Wrong("cwnd before the call", least if least == most else f"{least} to {most}",
+                        call.cwnd_old, f"{because} (state {STATES[state]})")
+        if call.ssthresh_old != ssthresh:
+            raise Wrong("ssthresh before the call", ssthresh, call.ssthresh_old,
+                        f"{NAMES[last.call]}() left it so, and the core has no reason to move it")
+
+    @staticmethod
+    def path_shrank(call, state: int) -> bool:
+        """Is it Loss without a timeout: segments too large for the path are sent anew, cwnd is kept?"""
+        return call.call == SET_STATE and call.arg == LOSS and state != LOSS \
+            and not call.undo_marker and not call.prior_ssthresh \
+            and call.cwnd_old != call.in_flight_old + 1
+
+    def core_window(self, call, cwnd: int, ssthresh: int) -> tuple:
+        """The core's cwnd when a call comes: (at least, at most, why).
+
+        cwnd, ssthresh: as the last call left them, and what it returned.
+        """
+        last, state = self.last, state_after(self.last)
+        reduced = max(cwnd, call.in_flight_old + 1, last.in_flight + 1)
+        if ssthresh < INFINITE:
+            reduced = max(reduced, ssthresh)
+        else:               # of a policy that came in mid-recovery: as much as was delivered, and 1
+            reduced = max(reduced, call.in_flight_old + 1 + max(
+                call.delivered_old - last.delivered, call.prr_delivered_old - call.prr_out))
+        ends = call.call == CWND_EVENT and call.arg == COMPLETE_CWR
+        if call.call == SET_STATE and call.arg == LOSS and not self.path_shrank(call, state):
+            timeout = call.in_flight_old + 1
+            return timeout, timeout, "a timeout: what is in flight, and 1"
+        if not self.CONTROL and ssthresh < INFINITE:
+            if ends and call.ca_state_old == CWR:
+                return ssthresh, ssthresh, "CWR is over"
+            if ends and call.undo_marker and last.call != SET_STATE:
+                return ssthresh, ssthresh, "Recovery is over"
+            if call.call == SET_STATE and call.arg <= DISORDER and state == CWR \
+                    and not self.has("cwnd_event"):
+                return ssthresh, ssthresh, "CWR is over"
+            if last.call == SET_STATE and last.arg == OPEN and last.ca_state_old == RECOVERY \
+                    and last.undo_marker:
+                return ssthresh, ssthresh, "Recovery is over"
+        if last.call == CWND_EVENT and last.arg == COMPLETE_CWR:
+            return cwnd, cwnd, "the last call left it so, and the reduction is over"
+        if not self.CONTROL and state in (CWR, RECOVERY) and not (
+                last.call == UNDO and call.call == SET_STATE and call.mstamp_us == last.mstamp_us):
+            return 1, reduced, "PRR gives no more"
+        if not self.has("set_state"):
+            if LOSS in (state, call.ca_state_old) or last.call == SSTHRESH \
+                    or not self.CONTROL and call.ca_state_old in (CWR, RECOVERY):
+                return 1, reduced, "a reduction or a timeout has come or gone"
+        return cwnd, cwnd, "the last call left it so, and the core has no reason to move it"
 
 
-class CreditFlow(Flow):
-    """A policy that is Reno but for what a segment is worth in congestion avoidance.
+class ByOneFlow(Flow):
+    """A policy that is Reno but for what a segment is worth in congestion avoidance, where each
+    segment acknowledged adds at most one.
 
-    The rest of the division by cwnd is kept, and dropped when CWR, Recovery or Loss is entered
-    and after idle.
+    Credit is dropped when CWR, Recovery or Loss is entered and after idle.  Without SACK, where one
+    ACK may deliver what came in round trips before, two segments of it count in full, the rest at
+    Reno's worth.
     """
 
-    ONE = 1                     # what the credit is in units of
-    CREDIT = "credit", "credit_old"     # the trace's names of it
+    ONE = 1                     # what gain and credit are in units of
+    CREDIT = ""                 # the private field of the credit
+    MAX_ACKED = None            # an ACK of more counts as one of so many
 
-    def __init__(self, parameters, scenario):
-        super().__init__(parameters, scenario)
-        self.credit = self.old = 0
-        self.of_credit, self.of_old = map(attrgetter, self.CREDIT)
-
-    def reset(self):
-        self.credit = self.old = 0
-
-    def drop(self, row):
-        self.credit = 0
-
-    def worth(self, cwnd: int) -> int:
-        """What a segment acknowledged earns, in units of 1/ONE, where the next one costs cwnd."""
+    def gain(self, call) -> int:
+        """What a segment acknowledged earns, in units of 1/ONE."""
         raise NotImplementedError
 
-    def before(self, row):
-        self.old = self.credit
+    def init(self, call):
+        self.zero()
+        if self.parameters["pacing"]:
+            self.pace()
 
-    def grow(self, row):
-        cwnd, left = climb_by_one(row.cwnd_old, row.ssthresh, row.limit, row.acked)
-        if not left:
-            return cwnd
-        price = cwnd * self.ONE
-        # Saved at a larger window it is worth just short of a segment: there is a bound to keep.
-        credit = min(self.credit, price - 1)
-        bought, self.credit = divmod(credit + left * self.worth(cwnd), price)
-        return min(cwnd + bought, row.limit)
+    def cong_avoid(self, call):
+        if not self.limited(call):
+            return
+        gain, limit = self.gain(call), min(call.clamp, LARGEST_CWND)
+        acked = min(call.arg, self.MAX_ACKED or call.arg)
+        cwnd, left = climb_by_one(self.cwnd, self.ssthresh, limit, acked)
+        if left:
+            counted = min(left, call.arg if call.sack_ok else 2)
+            rest = left - counted
+            credit = getattr(self, self.CREDIT)
+            while counted and gain > cwnd * self.ONE and cwnd < limit:      # the bound
+                cwnd, counted = cwnd + 1, counted - 1
+            for each, count in ((gain, counted), (min(gain, self.ONE), rest)):
+                if count:
+                    cwnd, credit = avoid(cwnd, credit, limit, each, count, self.ONE)
+            setattr(self, self.CREDIT, credit)
+        self.cwnd = cwnd
 
-    def after(self, row):
-        if self.of_credit(row) != self.credit:
-            raise Wrong(self.CREDIT[0], self.credit, self.of_credit(row), self.basis())
-        if row.event != INIT and self.of_old(row) != self.old:
-            raise Wrong(self.CREDIT[1], self.old, self.of_old(row), self.basis())
+    def looks(self, call):
+        if call.call == SET_STATE:
+            return call.arg > DISORDER
+        return call.arg == CWND_RESTART if call.call == CWND_EVENT else super().looks(call)
+
+    def set_state(self, call):
+        if call.arg > DISORDER:
+            setattr(self, self.CREDIT, 0)
+
+    def cwnd_event(self, call):
+        if call.arg == CWND_RESTART:
+            setattr(self, self.CREDIT, 0)
 
 
-class CountFlow(Flow):
-    """A policy whose congestion avoidance is the kernel's: one segment for cwnd acknowledged.
+class Reno(Flow):
+    """The kernel's Reno: a control, for what the core does to any policy."""
 
-    What is counted towards the next one is tcp_sock.snd_cwnd_cnt, which the core zeroes when a
-    reduction or a timeout begins: before it asks for ssthresh or after.
-    """
+    OWNER = False
 
-    def __init__(self, parameters, scenario):
-        super().__init__(parameters, scenario)
-        self.count = self.count_old = 0
-
-    def before(self, row):
-        if row.event == INIT:
-            self.count = row.cnt_old            # what the policy before left
-        elif row.event in (SSTHRESH, *self.ENTERING) and not row.cnt_old:
-            self.count = 0
-        self.count_old = self.count
-
-    def pay(self, cwnd: int, limit: int, acked: int) -> int:
-        bought, self.count = spend(cwnd, self.count, acked, one=1)
-        return min(cwnd + bought, limit)
-
-    def after(self, row):
-        if row.cnt_old != self.count_old or row.cnt != self.count:
-            raise Wrong("snd_cwnd_cnt", f"{self.count_old} and then {self.count}",
-                        f"{row.cnt_old} and then {row.cnt}", self.basis())
-        if row.event == SSTHRESH:
-            self.count = 0
+    def cong_avoid(self, call):
+        if not self.limited(call):
+            return
+        left = call.arg
+        if self.cwnd < self.ssthresh:
+            grown = min(self.cwnd + left, self.ssthresh)
+            left -= grown - self.cwnd
+            self.cwnd = min(grown, call.clamp)
+            if not left:
+                return
+        self.cwnd = self.reno_avoid(self.cwnd, call.clamp, left)
 
 
 def three_quarters(cwnd: int) -> int:

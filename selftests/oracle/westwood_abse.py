@@ -1,414 +1,400 @@
 # SPDX-License-Identifier: GPL-2.0
-"""westwood_abse: R. Wang et al., "Adaptive Bandwidth Share Estimation in TCP Westwood", Globecom
-2002, and Astart, Infocom 2004.
+"""westwood_abse: R. Wang et al., "Adaptive Bandwidth Share Estimation in TCP Westwood", Globecom 2002,
+and Astart, Infocom 2004.
 
-    s_k     = (D_k - D_(k-1)) / dt_k, D_k all segments delivered by t_k
-    RE_k    = (segments delivered in the RTT before t_k) / RTT
-    Th_k    = 3/5 Th_(k-1) + 2/5 RE_k
-    T_(k+1) = RTT (cwnd - Th_k RTT_min) / cwnd, at least T_min = max(RTT / t_min_div, 1 ms)
-    U_k     = 3/5 U_(k-1) + 2/5 |s_k - s_(k-1)|
-    tau_k   = RTT + tau_n RTT U_k / U_max, U_max the largest of the last ten; 1 for U_k / U_max in
-              Astart
-    alpha_k = (2 tau_k - dt_k) / (2 tau_k + dt_k), at least 0
-    BSE_k   = alpha_k BSE_(k-1) + (1 - alpha_k) s_k
-    b       = max(BSE, RE) RTT_min
-    loss: ssthresh = b, cwnd = min(cwnd, b);  Astart: ssthresh rises to b
+    b = max(BSE, RE) RTT_min    segments; at least 2; none while there is no BSE or no RTT
+    ssthresh after a loss       b; with a queue: min(b, 85 % of W), BSE at most RE; without b: W / 2
+    growth                      Reno's; Astart: ssthresh = max(ssthresh, b) at every ACK
 
-Sample k is taken T_k or more after the point before, and T_min or more after the clock's start; the
-first flight, which leaves back to back, is one sample.  The window of RE goes back to the last point
-of an RTT or more ago, or to the oldest of the 64 last, and is divided by the time since then.
+BSE is a filter (class Estimator) of the rates at which segments are delivered.  RE is the core's rate
+sample.  RTT_min is the smallest RTT since the start or the last timeout, and no smaller than what the
+core knows of the last 300 s.
 
-Quantised, by the documentation: rates in 2^-16 segments/s, rounded down; Th RTT_min in 2^-8
-segments from Th in 2^-8, rounded down; T_k and tau in us, rounded down; U / U_max in 2^-16, rounded
-down; alpha in 2^-20, rounded down; BSE to the nearest; b to the nearest from the rate in 2^-8, at least
-2.  Each is checked to be within its documented error of the equation.
+Why something is reduced is told by the state of recovery that the core enters next, and by whether it
+is within an ACK, and whether that echoed a mark (set_state()).  Above ssthresh recovery sends one
+segment for two delivered, below it the window grows by one for each; it is never above twice what is
+in flight and was just delivered.  Once a round trip without a queue ssthresh may be raised (probe).
 
-Of the flow's samples the trace is believed: their times, what was delivered by then, cwnd, RTT
-and RTT_min.  Which ACK became one is checked as far as the ACKs that did are shown.
+Rounded, by the documentation: rates to 1/256 segment/s, down; Th and U to nearest fifth up, then down;
+times to us, down; the ratio of U to 1/65536 and alpha to 1/2^20, down; BSE and b to nearest; products
+with 3/4, 5/4, 17/16, percent: down.
 """
 
-from bisect import bisect_right
-from collections import deque
+from .arithmetic import climb_by_one
+from .calls import CWR, DISORDER, LOSS, RECOVERY, TX_START
+from .core import INFINITE, NO_RTT, Flow, same, three_quarters
 
-from .arithmetic import INFINITE, Q16, Q20
-from .core import ACKS, CWR, DISORDER, INIT, OPEN, OWN, RECOVERY, STATE, CountFlow, Wrong, same
-
-ASTART, COMPLETE, TIMEOUT, RESUME, MARKED = range(OWN, OWN + 5)
-
-START, BLIND, TRAIN, SAMPLE, COARSE = range(1, 6)
-OUTCOMES = {START: "start", BLIND: "blind", TRAIN: "train", SAMPLE: "sample", COARSE: "coarse"}
-NEW_FLOW = 0                    # why the clock was stopped
-
-FLOOR_US, TRAIN_MIN_US = 1000, 100
-POINTS = 64                     # are remembered
-RATE_MAX, PKTS_MAX = (1 << 43) - 1, 1 << 27
-REMEMBERED = 10                 # U_k, of which U_max is the largest
+U32, INT_MAX = (1 << 32) - 1, (1 << 31) - 1
+SECOND = 10 ** 6                # us
+RATE_ONE, RATE_MAX, PKTS_MAX, RTT_MAX = 256, U32, 1 << 24, 1 << 24
+N, T_MIN_PART, T_MIN_US, TRAIN_US, TRAIN_ACKS, FIVE = 10, 8, 1000, 100, 3, 5
+NONE, START, BLIND, TRAIN, SAMPLE = range(5)
+ECE = 4                         # CA_ACK_ECE of in_ack_event()'s flags
+MARK_PCT, FULL_PCT, FULL_WAIT, BOLD, BACKOFF_MAX = 80, 85, 16, 2, 8
+RESTART_PKTS, IDLE_US, TICK_US = 10, SECOND, 64
 
 
-def rate(pkts: int, us: int) -> int:
-    """Segments per second in 2^-16."""
-    return min(min(pkts, PKTS_MAX) * 1_000_000 * Q16 // us, RATE_MAX)
+def rate_of(pkts: int, us: int) -> int:
+    """Segments per second in units of 1/256."""
+    return min(min(pkts, PKTS_MAX) * SECOND * RATE_ONE // us, RATE_MAX)
 
 
-def smoothed(old: int, new: int) -> int:
-    """3/5 old + 2/5 new, to within half of the last place."""
-    return (3 * old + 2 * new + 2) // 5
+def window_of(rate: int, rtt_us: int) -> int:
+    """What a rate sends in an RTT, segments."""
+    if not rate or not rtt_us:
+        return 0
+    product, unit = rate * min(rtt_us, RTT_MAX), RATE_ONE * SECOND
+    return max((product + unit // 2) // unit, 2)
 
 
-def near(what: str, difference: int, allowed: int) -> None:
-    if abs(difference) > allowed:
-        raise Wrong(what, "within its documented error", f"off by {abs(difference) / allowed:.3g} of it",
-                    "of the exact equation")
+def is_before(a: int, b: int) -> bool:
+    """Of two counters of 32 bits."""
+    return (a - b) & U32 >= 1 << 31
 
 
-class WestwoodAbse(CountFlow):
-    STREAMS = {"satcc:westwood_abse": "take", "satcc:westwood_abse_sample": "estimate"}
+class Estimator:
+    """BSE, by the equations at the head of abse.h, in the fields named est_ of a flow."""
+
+    def t_min(self, rtt_us: int) -> int:
+        return max(rtt_us // T_MIN_PART, T_MIN_US)
+
+    def kind(self, pkts: int, gap_us: int, rtt_us: int, dt_us: int) -> int:
+        """What an ACK is to the estimator; pkts: segments since the last point."""
+        if not self.est_running:
+            return START
+        if not pkts:
+            return NONE
+        if not self.est_bse_q8 and dt_us >= rtt_us // 2:
+            return BLIND
+        if not self.est_train or self.est_bse_q8 and dt_us >= self.t_min(rtt_us):
+            return SAMPLE if self.est_bse_q8 and dt_us >= self.est_t_us else NONE
+        self.est_train_acks = min(self.est_train_acks + 1, 255)
+        if self.est_train_acks < TRAIN_ACKS or dt_us < max(min(rtt_us // 8, TRAIN_US), 1):
+            return NONE
+        if dt_us <= 4 * gap_us * self.est_train_acks and gap_us * self.est_train_acks <= 4 * dt_us:
+            return TRAIN
+        self.est_train = 0
+        return NONE if self.est_bse_q8 else BLIND
+
+    def ack(self, call, rtt_us: int, gap_us: int, slow: bool) -> int:
+        """An ACK at which the flow was not limited by its application."""
+        rtt_us = min(max(rtt_us, 1), RTT_MAX)
+        dt_us = call.mstamp_us - self.est_point_us
+        pkts = (call.delivered_old - self.est_point_pkts) & U32
+        kind = self.kind(pkts, gap_us, rtt_us, dt_us)
+        if kind == NONE:
+            return kind
+        if kind == TRAIN:
+            self.est_bse_q8 = self.est_th_q8 = self.est_s_q8 = rate_of(pkts, dt_us)
+            return kind
+        interval = self.t_min(rtt_us)
+        if kind == START:
+            self.est_running, self.est_train, self.est_train_acks = 1, int(not self.est_bse_q8), 0
+        elif kind == BLIND:
+            self.est_train = 0
+            self.est_bse_q8 = self.est_th_q8 = self.est_s_q8 = self.est_re_q8
+        else:
+            self.est_train = 0
+            self.filter(rate_of(pkts, min(dt_us, U32)), rtt_us, dt_us, slow)
+            through = self.est_th_q8 * min(self.min_rtt_us, RTT_MAX) // SECOND
+            full = RATE_ONE * self.cwnd
+            interval = max(rtt_us * max(full - through, 0) // full, interval)
+        self.est_point_us, self.est_point_pkts = call.mstamp_us, call.delivered_old
+        self.est_t_us = interval
+        return kind
+
+    def filter(self, s: int, rtt_us: int, dt_us: int, slow: bool) -> None:
+        """Th, U, U_max, tau, alpha and BSE."""
+        change, self.est_s_q8 = abs(s - self.est_s_q8), s
+        self.est_th_q8 = (3 * self.est_th_q8 + 2 * self.est_re_q8 + 2) // 5
+        self.est_u_q8 = (3 * self.est_u_q8 + 2 * change + 2) // 5
+        self.est_u_max_q8 = max(self.est_u_max_q8, self.est_u_q8)
+        largest = max(self.est_u_max_q8, self.est_u_max_prior_q8)
+        self.est_u_count = (self.est_u_count + 1) % FIVE
+        if not self.est_u_count:
+            self.est_u_max_prior_q8, self.est_u_max_q8 = self.est_u_max_q8, 0
+        part = (self.est_u_q8 << 16) // largest if largest else 0
+        tau = (1 + N) * rtt_us if slow else rtt_us + (rtt_us * N * part >> 16)
+        dt_us = min(dt_us, 2 * tau)
+        one = 1 << 20
+        alpha = (2 * tau - dt_us) * one // (2 * tau + dt_us)
+        self.est_bse_q8 = (alpha * self.est_bse_q8 + (one - alpha) * s + one // 2) // one
+
+
+class WestwoodAbse(Estimator, Flow):
     MODULE = "tcp_westwood_abse"
-    DEFAULTS = {"pacing": 1, "astart": 1, "recovery_start": 1, "history": 1, "tau_n": 10,
-                "t_min_div": 8, "ecn_beta_pct": 80}
-    ENTERING = STATE, TIMEOUT
-    CODES = {ASTART: "astart", COMPLETE: "complete", TIMEOUT: "timeout", RESUME: "resume",
-             MARKED: "marked"}
+    DEFAULTS = {"probe": 1}
+    CONTROL = True
+    FIELDS = ("b_pkts", "min_rtt_us", "rtt_us",
+              "est_point_us", "est_point_pkts", "est_t_us", "est_bse_q8", "est_th_q8", "est_s_q8",
+              "est_re_q8", "est_u_q8", "est_u_max_q8", "est_u_max_prior_q8", "est_u_count",
+              "est_train_acks", "est_running", "est_train",
+              "min_rtt_prior_us", "round_delivered", "round_lost", "round_rtt_us", "probe_pkts",
+              "cut_delivered", "acked_64us", "wait", "backoff", "raised", "astart", "astart_prior",
+              "rearm", "tolerate", "marked", "reduced", "in_ack", "ece")
 
     def __init__(self, parameters, scenario):
+        self.rate = 0
         super().__init__(parameters, scenario)
-        self.marks = scenario.sender.sysctl.get("net.ipv4.tcp_ecn", 2) in (1, "1")
-        self.handlers |= {ASTART: self.raised, COMPLETE: self.completed, TIMEOUT: self.timed_out,
-                          RESUME: self.resumed, MARKED: self.marked}
-        self.clear()
+        sysctl = scenario.sender.sysctl
+        self.restarts = int(sysctl.get("net.ipv4.tcp_slow_start_after_idle", 1))
+        self.ratios = [int(sysctl.get(f"net.ipv4.tcp_pacing_{name}_ratio", default))
+                       for name, default in (("ss", 200), ("ca", 120))]
 
-    def clear(self):
-        self.bse = self.re = self.th = self.s = 0
-        self.history = deque(maxlen=REMEMBERED)     # of U
-        self.times, self.pkts = [], []              # of the last points since the clock's start
-        self.began = None                           # the clock: time and segments
-        self.first_flight = False
-        self.wait = 0                               # T of the sample to come
-        self.min_rtt, self.rearmed = 0, False
-        self.loss_b = 0
-        self.astart = self.astart_before = self.blind = False
-        self.reduced = False
-        self.fresh = None               # the last record of the estimator
-        self.counted_from, self.counted, self.certain = 0, 0, False
-        self.disturbed = None           # the last arrival with an event not of growth
+    def take(self, call):
+        self.rate = call.pacing_rate_old
+        super().take(call)
 
-    # -- the estimator ---------------------------------------------------------------
+    def compare(self, call):
+        super().compare(call)
+        same("pacing_rate", call.pacing_rate, self.rate, self.basis())
 
-    def estimate(self, row):
-        """One record of the estimator: a start of its clock, or a sample."""
-        self.follow_min(row.min_rtt_us)
-        self.fresh = row
-        for name, found, should in (("bse_old_q16", row.bse_old_q16, self.bse),
-                                    ("th_old_q16", row.th_old_q16, self.th),
-                                    ("s_old_q16", row.s_old_q16, self.s)):
-            if found != should:
-                raise Wrong(name, should, found, "the record before left it so")
-        same("astart", row.astart, int(self.astart), "by the events before")
-        t_min = max(row.rtt_us // self.parameters["t_min_div"], FLOOR_US)
-        if row.outcome in (START, BLIND):
-            self.begin(row)
-            self.wait = t_min
-        else:
-            self.sampled(row, t_min)
-        self.times.append(row.t_us)
-        self.pkts.append(row.delivered)
-        if len(self.times) > POINTS:
-            del self.times[0], self.pkts[0]
-        for name, found, should in (("th_q16", row.th_q16, self.th), ("s_q16", row.s_q16, self.s),
-                                    ("re_q16", row.re_q16, self.re), ("bse_q16", row.bse_q16, self.bse),
-                                    ("next_us", row.next_us, self.wait)):
-            if found != should:
-                raise Wrong(name, should, found, f"{OUTCOMES[row.outcome]}, RTT {row.rtt_us} us, "
-                            f"RTT_min {row.min_rtt_us} us, cwnd {row.cwnd}, Th {self.th / Q16:.6g}/s")
-        same("b", row.b, self.window(row.min_rtt_us),
-             f"BSE {self.bse / Q16:.6g}/s, RE {self.re / Q16:.6g}/s, RTT_min {row.min_rtt_us} us")
+    def init(self, call):
+        self.zero()
+        self.round_delivered, self.round_lost = call.delivered_old, call.lost
+        self.sample(call, call.min_rtt_us if call.min_rtt_us != NO_RTT else 0)
+        if self.ssthresh >= INFINITE:
+            self.astart = 1
+            self.start(call)
+        self.pace()
+        self.set_rate(call)
 
-    def begin(self, row):
-        """The clock starts, from here."""
-        if row.outcome == START:
-            if row.stopped == NEW_FLOW and self.began:
-                raise Wrong("stopped", "idle or application", "new flow", "the clock was running")
-        else:
-            age = row.t_us - self.began[0] if self.began else -1
-            if age < 0 or self.bse or age < row.rtt_us // 2:
-                raise Wrong("outcome", "no blind", "blind",
-                            f"clock's age {age} us, RTT {row.rtt_us} us, BSE {self.bse / Q16:.6g}/s")
-            self.blind = True
-        self.began = row.t_us, row.delivered
-        self.first_flight = not self.bse
-        self.times, self.pkts, self.re = [], [], 0
+    # -- what is measured -------------------------------------------------------------
 
-    def sampled(self, row, t_min):
-        if not self.began:
-            raise Wrong("outcome", "start", OUTCOMES.get(row.outcome, row.outcome),
-                        "the clock was stopped")
-        age = row.t_us - self.began[0]
-        dt, pkts = row.t_us - self.times[-1], (row.delivered - self.pkts[-1]) % (1 << 32)
-        for name, found, should in (("age_us", row.age_us, age), ("dt_us", row.dt_us, dt),
-                                    ("pkts", row.pkts, pkts),
-                                    ("interval_us", row.interval_us, self.wait)):
-            if found != should:
-                raise Wrong(name, should, found, "by the records before")
-        outcome = self.proper(row, age, dt, t_min) if pkts else None
-        if row.outcome != outcome:
-            raise Wrong("outcome", OUTCOMES.get(outcome, "none"), OUTCOMES.get(row.outcome, row.outcome),
-                        f"{pkts} segments, {dt} us since the point before, {age} us since the clock's "
-                        f"start, T {self.wait} us, T_min {t_min} us, RTT {row.rtt_us} us")
-        if outcome == TRAIN:
-            pkts = (row.delivered - self.began[1]) % (1 << 32)
-            self.th = self.s = self.re = self.bse = rate(pkts, age)
-            self.wait = t_min
-        elif outcome == COARSE:
-            self.re = rate(pkts, dt)
-            self.filtered(row, self.re, row.rtt_us * (1 + self.astart * self.parameters["tau_n"]), dt)
-            self.wait = max(row.rtt_us, FLOOR_US)
-        else:
-            self.by_equations(row, rate(pkts, dt), dt)
-            self.wait = self.interval(row, t_min)
-        self.first_flight = self.first_flight and outcome == TRAIN
+    def update_b(self):
+        rate = max(self.est_bse_q8, self.est_re_q8) if self.est_bse_q8 else 0
+        self.b_pkts = window_of(rate, self.min_rtt_us)
 
-    def proper(self, row, age, dt, t_min):
-        """What an ACK with segments delivered is, the clock running."""
-        if not self.bse and age >= row.rtt_us // 2:
-            return BLIND
-        if self.first_flight and (not self.bse or age < t_min):
-            return TRAIN if age >= max(1, min(TRAIN_MIN_US, row.rtt_us // 8)) else None
-        if age < t_min or dt < self.wait:
-            return None
-        return SAMPLE if row.history else COARSE
+    def sample(self, call, rtt_us: int) -> None:
+        """An RTT, or none if <= 0."""
+        if rtt_us > 0:
+            self.rtt_us = min(rtt_us, RTT_MAX)
+            self.round_rtt_us = min(self.round_rtt_us, self.rtt_us) if self.round_rtt_us else self.rtt_us
+            if not self.min_rtt_us or self.rearm or self.rtt_us < self.min_rtt_us:
+                self.min_rtt_us, self.rearm = self.rtt_us, 0
+        if call.min_rtt_us != NO_RTT and self.min_rtt_us:
+            self.min_rtt_us = max(self.min_rtt_us, min(call.min_rtt_us, RTT_MAX))
 
-    def by_equations(self, row, s, dt):
-        at = max(bisect_right(self.times, row.t_us - row.rtt_us) - 1, 0)
-        pkts, us = (row.delivered - self.pkts[at]) % (1 << 32), row.t_us - self.times[at]
-        if row.re_pkts != pkts or row.re_window_us != us:
-            raise Wrong("window of RE", f"{pkts} segments in {us} us",
-                        f"{row.re_pkts} in {row.re_window_us}", f"RTT {row.rtt_us} us")
-        self.re = rate(pkts, us)
-        self.th = smoothed(self.th, self.re)
-        old = self.history[-1] if self.history else 0
-        u = smoothed(old, abs(s - self.s))
-        if row.u_old_q16 != old or row.u_q16 != u:
-            raise Wrong("U", f"{old} and then {u}", f"{row.u_old_q16} and then {row.u_q16}",
-                        f"in 2^-16; s was {self.s} and is {s}")
-        self.history.append(u)
-        most, n = max(self.history), self.parameters["tau_n"]
-        if row.u_max_q16 != most:
-            raise Wrong("u_max_q16", most, row.u_max_q16, f"the largest of {list(self.history)}")
-        tau = row.rtt_us + (n * row.rtt_us * ((u << 16) // most if most else 0) >> 16)
-        if self.astart:
-            tau = row.rtt_us * (1 + n)
-        elif most:
-            near("tau", (tau - row.rtt_us) * most - n * row.rtt_us * u,
-                 most + n * row.rtt_us * most // Q16)
-        self.filtered(row, s, tau, dt)
+    def is_above(self, rtt_us: int, part: int, least_us: int) -> bool:
+        return rtt_us > self.min_rtt_us + max(self.min_rtt_us // part, least_us)
 
-    def interval(self, row, t_min):
-        """T_(k+1)."""
-        filled = (self.th >> 8) * row.min_rtt_us // 1_000_000           # Th RTT_min in 2^-8
-        whole = row.cwnd << 8
-        value = row.rtt_us * (whole - filled) // whole if filled < whole else 0
-        one = row.cwnd * Q16 * 1_000_000
-        exact = row.rtt_us * max(one - self.th * row.min_rtt_us, 0)
-        near("next_us", value * one - exact, one + row.rtt_us * 256 * (row.min_rtt_us + 1_000_000))
-        return max(value, t_min)
+    def is_queue(self, rtt_us: int) -> bool:
+        return self.is_above(rtt_us, 8, 4000)
 
-    def filtered(self, row, s, tau, dt):
-        dt, old = min(dt, 2 * tau), self.bse
-        above, below = 2 * tau - dt, 2 * tau + dt
-        alpha = above * Q20 // below
-        if row.tau_us != tau:
-            raise Wrong("tau_us", tau, row.tau_us,
-                        f"U {row.u_q16 / Q16:.6g}/s of at most {row.u_max_q16 / Q16:.6g}/s")
-        if row.alpha_q20 != alpha:
-            raise Wrong("alpha_q20", alpha, row.alpha_q20, f"tau {tau} us, dt {dt} us")
-        self.bse = (alpha * old + (Q20 - alpha) * s + Q20 // 2) // Q20
-        near("bse", 2 * Q20 * (self.bse * below - above * old - (below - above) * s),
-             Q20 * below + 2 * below * abs(s - old))
-        self.s = s
+    def is_full(self) -> bool:
+        """The queue that a segment is lost at: by the round trip so far."""
+        return self.is_above(self.round_rtt_us or self.rtt_us, 32, 2000)
 
-    def window(self, min_rtt_us: int) -> int:
-        """b, in segments."""
-        most = max(self.bse, self.re)
-        if not most or not min_rtt_us:
-            return 0
-        unit = 256 * 1_000_000
-        b = ((most >> 8) * min_rtt_us + unit // 2) // unit
-        exact, one = most * min_rtt_us, Q16 * 1_000_000
-        near("b", b * one - exact, one // 2 + 256 * min_rtt_us)
-        return max(b, 2)
+    def limited(self, call) -> bool:
+        """The core's answer, for the ssthresh of now: in slow start the window is to become twice what
+        was in flight."""
+        return bool(call.is_cwnd_limited) or \
+            self.cwnd < self.ssthresh and self.cwnd < 2 * call.max_packets_out
 
-    def follow_min(self, min_rtt_us: int) -> None:
-        """RTT_min falls, but for once after a timeout."""
-        if self.min_rtt and not 0 < min_rtt_us <= self.min_rtt:
-            if not self.rearmed:
-                raise Wrong("min_rtt_us", f"at most {self.min_rtt}", min_rtt_us,
-                            "it has grown without a timeout")
-            self.rearmed = False
-        self.min_rtt = min_rtt_us
+    def app_limited(self, call) -> bool:
+        return bool(call.app_limited) or not self.est_bse_q8 and not self.limited(call)
 
-    # -- the window ------------------------------------------------------------------
+    def gap_us(self, call) -> int:
+        return TICK_US * (((call.mstamp_us // TICK_US) - self.acked_64us) & U32)
 
-    def before(self, row):
-        super().before(row)
-        if row.event == INIT:
-            self.clear()
-        self.follow_min(row.min_rtt_us)
-
-    def agree(self, row):
-        """A record of the estimator and the main event of the same ACK speak of the same RTT and
-        window; between two records as many segments were delivered as the ACKs' events say."""
-        fresh, self.fresh = self.fresh, None
-        if self.last is None or row.arrival < 0:
+    def estimate(self, call) -> None:
+        if not self.min_rtt_us:
             return
-        # An ACK in fast recovery delivers, but has no event of its own.
-        if row.arrival - self.last.arrival > 1 or (
-                row.arrival > self.last.arrival and self.last.event not in ACKS):
-            self.certain = False
-        if row.event in ACKS:
-            self.counted += row.acked
-        elif row.event != ASTART:
-            self.disturbed = row.arrival        # an undo, say, between estimate and growth
-        if not fresh:
+        if self.app_limited(call):
+            self.est_running = 0
             return
-        if fresh.arrival != row.arrival or row.event not in ACKS:
-            self.certain = False
-            if fresh.arrival == row.arrival:    # an event of the same ACK is still to come
-                self.fresh = fresh
+        if call.rs_delivered > 0 and call.rs_interval_us > 0:
+            self.est_re_q8 = rate_of(call.rs_delivered, call.rs_interval_us)
+        slow = bool(self.astart or self.cwnd < self.b_pkts)
+        if self.ack(call, call.srtt_us8 // 8, min(self.gap_us(call), RTT_MAX), slow) == BLIND:
+            self.raised = BOLD
+        self.update_b()
+
+    # -- ssthresh -------------------------------------------------------------------
+
+    def lift(self, target: int) -> None:
+        self.ssthresh = max(self.ssthresh, min(target, INFINITE - 1))
+
+    def start(self, call) -> None:
+        """Astart."""
+        if self.ssthresh >= INFINITE:
+            self.ssthresh = 2 * min(self.cwnd, INT_MAX // 4)
+        self.lift(self.b_pkts)
+
+    def round(self, call) -> None:
+        """Once in a round trip: look for more."""
+        if call.rs_delivered <= 0 or is_before(call.rs_prior_delivered, self.round_delivered):
             return
-        same("rtt_us", fresh.rtt_us, min(max(row.srtt_us, 1), 1 << 24), "the smoothed RTT is meant")
-        if self.disturbed != row.arrival:
-            same("cwnd", fresh.cwnd, row.cwnd_old, "as the estimator used it")
-        delivered = (fresh.delivered - self.counted_from) % (1 << 32)
-        if self.certain:
-            same("delivered", delivered, self.counted, "segments since the record before, by the ACKs")
-        self.counted_from, self.counted, self.certain = fresh.delivered, 0, True
-
-    def after(self, row):
-        self.agree(row)
-        for name, found, should in (("bse_q16", row.bse_q16, self.bse),
-                                    ("re_q16", row.re_q16, self.re),
-                                    ("b", row.b, self.window(row.min_rtt_us)),
-                                    ("loss_b", row.loss_b, self.loss_b),
-                                    ("astart", row.astart, int(self.astart)),
-                                    ("blind", row.blind, int(self.blind))):
-            if found != should:
-                raise Wrong(name, should, found, self.basis())
-        super().after(row)
-
-    def basis(self):
-        return (f"BSE {self.bse / Q16:.6g}/s, RE {self.re / Q16:.6g}/s, RTT_min {self.min_rtt} us, "
-                f"b {self.window(self.min_rtt)}, "
-                f"b at the last loss {self.loss_b}, counted {self.count_old}, Astart {self.astart}")
-
-    def start(self, row):
-        self.unshaken, self.reduced_from = not row.srtt_us, None
-        same("cwnd", row.cwnd, row.cwnd_old, "the flow starts")
-        self.astart = bool(self.parameters["astart"] and row.ssthresh_old >= INFINITE)
-        should = max(row.cwnd_old, 2) if self.astart else row.ssthresh_old
-        same("ssthresh", row.ssthresh, should, "the flow starts")
-
-    def target(self, row):
-        """What Astart wants of ssthresh."""
+        queue = not self.round_rtt_us or self.is_queue(self.round_rtt_us)
+        lost = call.lost != self.round_lost
+        self.round_delivered, self.round_lost, self.round_rtt_us = call.delivered_old, call.lost, 0
+        if queue:
+            self.raised = self.backoff = self.probe_pkts = 0
+            return
+        if not self.parameters["probe"] or not self.b_pkts or self.marked or call.ca_state_old == CWR \
+                or self.app_limited(call):
+            return
         if not self.astart:
-            return 0
-        b = self.window(self.min_rtt)
-        if row.ssthresh_old >= INFINITE:
-            return max(b, row.cwnd_old, 2)
-        return b or (2 * row.cwnd_old if self.blind else 0)
+            self.probe()
+        elif not lost:
+            self.probe_start()
 
-    def raised(self, row):
-        same("cwnd", row.cwnd, row.cwnd_old, "Astart moves ssthresh alone")
-        target = min(self.target(row), INFINITE - 1)
-        if row.ssthresh_old < INFINITE and target <= row.ssthresh_old:
-            raise Wrong("event", "no astart", "astart", self.basis())
-        same("ssthresh", row.ssthresh, target, self.basis())
+    def waits(self) -> bool:
+        """Is this round trip one to wait?"""
+        waiting = self.wait > 0
+        self.wait -= waiting
+        return waiting
 
-    def due(self, row):
-        target = self.target(row)
-        if target and (target > row.ssthresh_old or row.ssthresh_old >= INFINITE):
-            raise Wrong("event", "astart", "none", f"ssthresh {row.ssthresh_old} is below {target}; "
-                        + self.basis())
-        if self.reduced and row.ca_state in (OPEN, DISORDER):
-            # A marked recovery may be undone and nobody told: the core has no window to go back to.
-            if not self.marks:
-                raise Wrong("event", "complete", "none", "CWR or Recovery is over, not undone")
-            self.reduced = False
+    def probe_start(self) -> None:
+        near = self.cwnd >= self.ssthresh - self.ssthresh // 8
+        if self.is_queue(self.rtt_us) or self.raised < BOLD and not near or self.waits():
+            return
+        extra = (self.cwnd // 4, self.cwnd // 2, self.cwnd)[self.raised]
+        self.lift(self.cwnd + extra)
+        self.wait = int(self.raised < BOLD)
+        self.raised = min(self.raised + 1, BOLD)
 
-    def grow(self, row):
-        self.due(row)
-        cwnd, left = row.cwnd_old, row.acked
-        if cwnd < row.ssthresh:
-            # The kernel's: the whole of what is left is still to be paid at the clamp.
-            step = min(left, row.ssthresh - cwnd)
-            cwnd, left = min(cwnd + step, row.limit), left - step
-            if not left:
-                return cwnd
-        return self.pay(cwnd, row.limit, left)
+    def probe(self) -> None:
+        if self.waits():
+            return
+        through = window_of(self.est_re_q8, self.min_rtt_us)
+        if self.probe_pkts and through < self.probe_pkts * 17 // 16:
+            self.wait = self.backoff = min(max(2 * self.backoff, 2), BACKOFF_MAX)
+            self.probe_pkts = 0
+            return
+        self.probe_pkts, self.wait, self.tolerate = through, 1, 1
+        self.lift(through * 5 // 4)
 
-    def held(self, row):
-        self.due(row)
-        super().held(row)
+    def reduced_to(self, full: bool) -> int:
+        """ssthresh after a loss."""
+        self.tolerate = int(bool(self.b_pkts) and not full)
+        if full and not self.astart:
+            self.wait = FULL_WAIT
+        if not self.b_pkts:
+            return max(self.cwnd // 2, 2)
+        if not full:
+            return max(self.b_pkts, self.ssthresh) if self.probe_pkts else self.b_pkts
+        if self.est_re_q8 < self.est_bse_q8:
+            self.est_bse_q8 = self.est_re_q8
+            self.update_b()
+        return max(min(self.b_pkts, self.cwnd * FULL_PCT // 100), 2)
 
-    def halved(self, row):
-        b = self.window(self.min_rtt)
-        self.astart_before = self.astart
-        self.loss_b = 0 if row.mark else b
-        if not b:
-            return max(row.cwnd_old // 2, 2)
-        most = row.cwnd_old * self.parameters["ecn_beta_pct"] // 100 if row.mark else row.cwnd_old
-        return max(min(b, most), 2)
+    def lost_again(self, call) -> None:
+        """A full queue in a recovery that has grown."""
+        if self.tolerate and call.rs_losses > 0 and call.rs_delivered > 0 and self.is_full() \
+                and not is_before(call.rs_prior_delivered, self.cut_delivered):
+            self.cut_delivered = call.delivered_old
+            self.ssthresh = min(self.ssthresh, self.reduced_to(True))
 
-    def state(self, row):
-        self.unchanged(row)
-        self.reduced = row.ca_state in (CWR, RECOVERY)
-        self.astart = False             # a timeout's own event sets it
+    def mark(self, call) -> None:
+        self.marked, self.tolerate, self.wait = 1, 0, FULL_WAIT
+        self.ssthresh = min(self.ssthresh, max(call.prior_cwnd * MARK_PCT // 100, 2))
 
-    def drop(self, row):
-        """Nothing is carried."""
+    # -- the window -------------------------------------------------------------------
 
-    def undo(self, row):
-        """ssthresh is left below what the core restores: it restores nothing else."""
-        if self.reduced_from:
-            same("ssthresh", row.ssthresh, min(row.ssthresh_old, self.reduced_from[1] - 1),
-                 "the core is to restore it")
-            same("cwnd", row.cwnd, max(row.cwnd_old, self.reduced_from[0]),
-                 f"{self.reduced_from[0]} is the window that was reduced")
-        self.reduced, self.loss_b = False, 0
-        self.astart = self.astart_before
+    def limit(self) -> int:
+        """What a recovery may grow to."""
+        return max(self.ssthresh, self.b_pkts if self.tolerate else 0)
 
-    def core_moved(self, row):
-        """And: after resume or marked the core makes ssthresh, as it then is, the window."""
-        resumed = self.last.event in (RESUME, MARKED)
-        if not (resumed and row.cwnd_old == self.ssthresh == row.ssthresh_old):
-            super().core_moved(row)
+    def recover(self, call, acked: int) -> int:
+        flight, limit = call.in_flight_old, max(self.limit(), 1)
+        if flight > limit:
+            self.prr_delivered = (self.prr_delivered + acked) & U32
+            return flight + max(self.prr_delivered // 2 - call.prr_out, 0 if call.prr_out else 1)
+        self.prr_delivered = 2 * call.prr_out
+        return min(max(self.cwnd, flight) + acked, limit, 2 * (flight + acked))
 
-    def resumed(self, row):
-        same("cwnd", row.cwnd, row.cwnd_old, "the core makes ssthresh the window")
-        should = min(self.window(self.min_rtt), row.limit, row.ssthresh_old + row.loss_delivered)
-        if not self.parameters["recovery_start"] or not self.loss_b or should <= row.ssthresh_old:
-            raise Wrong("event", "no resume", "resume", self.basis())
-        same("ssthresh", row.ssthresh, should, self.basis())
+    def grow(self, call, acked: int) -> int:
+        if not self.limited(call):
+            return self.cwnd
+        cwnd, left = climb_by_one(self.cwnd, self.ssthresh, call.clamp, min(acked, self.cwnd))
+        return self.reno_avoid(cwnd, call.clamp, left) if left else cwnd
 
-    def marked(self, row):
-        """Recovery ends, and in it there was a mark, which the core does not ask about again."""
-        same("cwnd", row.cwnd, row.cwnd_old, "the core makes ssthresh the window")
-        if not self.loss_b or not self.marks:
-            raise Wrong("event", "no marked", "marked", self.basis())
-        if self.reduced_from:
-            most = self.reduced_from[0] * self.parameters["ecn_beta_pct"] // 100
-            same("ssthresh", row.ssthresh, max(min(row.ssthresh_old, most), 2), self.basis())
-        self.loss_b = 0
+    def set_rate(self, call) -> None:
+        """Bytes per second: the core's rule, with what recovery may grow to for ssthresh."""
+        if not call.srtt_us8:
+            return
+        limit = self.limit() if call.ca_state_old == RECOVERY else self.ssthresh
+        if not (self.astart and self.raised == BOLD):
+            limit //= 2
+        ratio = self.ratios[0 if self.cwnd < limit else 1]
+        self.rate = call.mss * (SECOND // 100 * 8) * ratio * max(self.cwnd, call.in_flight_old) \
+            // call.srtt_us8
 
-    def completed(self, row):
-        same("cwnd", row.cwnd, row.cwnd_old, "it moves ssthresh alone")
-        should = row.ssthresh_old
-        if self.reduced and self.loss_b:
-            should = max(should, self.window(self.min_rtt))
-        same("ssthresh", row.ssthresh, should, self.basis())
-        self.reduced = False
+    # -- callbacks ----------------------------------------------------------------------
 
-    def timed_out(self, row):
-        same("cwnd", row.cwnd, row.cwnd_old, "it moves ssthresh alone")
-        same("ssthresh", row.ssthresh, max(row.ssthresh_old, self.loss_b), self.basis())
-        self.astart = bool(self.parameters["astart"])
-        self.rearmed = True
+    def cong_control(self, call):
+        self.sample(call, call.rtt_us)
+        self.estimate(call)
+        if self.ece and not self.marked and call.ca_state_old in (RECOVERY, LOSS):
+            self.mark(call)
+        if call.ca_state_old == RECOVERY:
+            self.lost_again(call)
+        self.round(call)
+        if self.astart:
+            self.start(call)
+        if acked := call.rs_acked_sacked if call.sack_ok else min(call.rs_acked_sacked, 2):
+            if call.ca_state_old in (CWR, RECOVERY):
+                self.cwnd = min(self.recover(call, acked), call.clamp, INT_MAX)
+            else:
+                self.cwnd = self.grow(call, acked)
+        self.set_rate(call)
+        self.acked_64us = call.mstamp_us // TICK_US & U32
+        self.in_ack = self.ece = 0
+
+    def in_ack_event(self, call):
+        self.in_ack, self.ece = 1, int(bool(call.arg & ECE))
+
+    def reduce(self, call):
+        self.astart_prior, self.min_rtt_prior_us = self.astart, 0
+        self.reduced, self.marked, self.cut_delivered = 1, 0, call.delivered_old
+        self.ret = self.reduced_to(self.is_full())
+        if self.ece:
+            self.ret = min(self.ret, max(self.cwnd * MARK_PCT // 100, 2))
+
+    def undo(self, call):
+        if call.prior_ssthresh:
+            self.ssthresh = call.prior_ssthresh
+        self.astart, self.tolerate, self.rearm = self.astart_prior, 0, 0
+        if self.min_rtt_prior_us:
+            self.min_rtt_us = min(self.min_rtt_us, self.min_rtt_prior_us)
+        self.min_rtt_prior_us = 0
+        self.update_b()
+        self.ret = max(call.cwnd_old, call.prior_cwnd)
+
+    def set_state(self, call):
+        old, new = call.ca_state_old, call.arg
+        if new == LOSS and (self.reduced or old == LOSS):
+            self.astart = self.rearm = 1
+            self.min_rtt_prior_us = self.min_rtt_prior_us or self.min_rtt_us
+        elif new > DISORDER:
+            self.astart = 0
+            if self.ece or new == CWR and not self.in_ack:
+                self.mark(call)
+        else:
+            self.marked = self.min_rtt_prior_us = 0
+            if old == CWR or old == RECOVERY and call.undo_marker:
+                if self.tolerate:
+                    self.lift(self.b_pkts)
+                self.cwnd = max(min(self.cwnd, self.ssthresh), 1)
+        self.reduced = 0
+
+    def cwnd_event(self, call):
+        if call.arg == TX_START:
+            self.begin(call)
+
+    def begin(self, call) -> None:
+        """The first segment with nothing in flight."""
+        self.in_ack = self.ece = 0
+        idle_us, rtt_us = self.gap_us(call), call.srtt_us8 // 8
+        if call.packets_out or idle_us <= self.t_min(rtt_us):
+            return
+        self.est_running = 0
+        if not self.acked_64us or not self.restarts:
+            return
+        timeout_us, least = max(2 * rtt_us, IDLE_US), min(self.cwnd, RESTART_PKTS)
+        times = max(-(-idle_us // timeout_us) - 1, 0)
+        if times and call.ca_state_old not in (CWR, RECOVERY):
+            self.ssthresh = max(self.ssthresh, three_quarters(self.cwnd))
+        self.cwnd = max(self.cwnd >> min(times, 32), least)
+        self.set_rate(call)

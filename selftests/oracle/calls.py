@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The witness's records of a run: one for each callback of a congestion control, as satcc_log saw it.
+
+A Call has the fields of the trace event satcc:cc_call (modules/satcc_log_trace.h) by their names, and
+
+    t_ns, number    time, and place among the records of the run
+    old, new        the private area before and after, as a State of the policy's own fields
+
+In-tree policies have no debug information here: their layouts are written down in their models.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from bench.lab import layout
+from bench.lab.errors import LabError
+
+STREAM = "satcc:cc_call"
+(INIT, RELEASE, SSTHRESH, CONG_AVOID, SET_STATE, CWND_EVENT, IN_ACK_EVENT, PKTS_ACKED, UNDO,
+ CONG_CONTROL, TX_START_EVENT) = range(1, 12)
+NAMES = {INIT: "init", RELEASE: "release", SSTHRESH: "ssthresh", CONG_AVOID: "cong_avoid",
+         SET_STATE: "set_state", CWND_EVENT: "cwnd_event", IN_ACK_EVENT: "in_ack_event",
+         PKTS_ACKED: "pkts_acked", UNDO: "undo_cwnd", CONG_CONTROL: "cong_control",
+         TX_START_EVENT: "cwnd_event_tx_start"}
+
+OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)                  # enum tcp_ca_state
+STATES = ("Open", "Disorder", "CWR", "Recovery", "Loss")
+TX_START, CWND_RESTART, COMPLETE_CWR, LOSS_EVENT = range(4)     # enum tcp_ca_event
+NOT_SHOWN = ("saddr", "daddr", "cc", "priv_old", "priv")
+
+
+def names(records) -> np.ndarray:
+    """The congestion control's name of each record."""
+    width = records.dtype["cc"].itemsize
+    plain = np.frombuffer(np.ascontiguousarray(records["cc"]).tobytes(), f"S{width}")
+    return plain.astype(f"U{width}")
+
+
+def handed_over(run) -> set:
+    """Numbers of the records with which a flow's calls go from one policy to another."""
+    _, records = run.events.get(STREAM, ((), np.zeros(0, np.dtype([]))))
+    if not len(records):
+        return set()
+    order = np.argsort(records["cookie"], kind="stable")
+    cookies, policies = records["cookie"][order], names(records)[order]
+    first = (cookies[1:] == cookies[:-1]) & (policies[1:] != policies[:-1])
+    return set(order[1:][first].tolist())
+
+
+def _states(blobs, fields: dict) -> list:
+    State = namedtuple("State", fields)
+    if not fields:
+        return [State()] * len(blobs)
+    columns = layout.decode(np.ascontiguousarray(blobs), fields)
+    return list(map(State._make, zip(*(column.tolist() for column in columns.values()))))
+
+
+def of_run(run, wanted=None, layouts=None) -> dict:
+    """Policy -> its calls, oldest first.
+
+    wanted: names of policies, all if None.  layouts: of policies whose layout the run does not bring.
+    """
+    times, records = run.events.get(STREAM, ((), np.zeros(0, np.dtype([]))))
+    if not len(times):
+        return {}
+    known = {**(layouts or {}), **run.meta.get("layouts", {})}
+    plain = [name for name in records.dtype.names
+             if name not in NOT_SHOWN and not name.startswith("common_")]
+    Call = namedtuple("Call", (*plain, "t_ns", "number", "old", "new"))
+    of_policy = names(records)
+    found = {}
+    for policy in np.unique(of_policy).tolist():
+        if wanted is not None and policy not in wanted:
+            continue
+        if policy not in known:
+            raise LabError(f"{run.folder}: no layout of the private bytes of {policy}")
+        at = np.flatnonzero(of_policy == policy)
+        mine = records[at]
+        columns = [mine[name].tolist() for name in plain]
+        columns += [np.asarray(times)[at].tolist(), at.tolist(),
+                    _states(mine["priv_old"], known[policy]), _states(mine["priv"], known[policy])]
+        found[policy] = list(map(Call._make, zip(*columns)))
+    return found

@@ -1,0 +1,487 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The witness's records against others that saw the same flow: the core's own event tcp:tcp_probe, and
+the packets at the sender's interface.
+
+    held = witnesses.hold(run)      # bench.lab.run.Run
+    held.differences                # Contradiction, the first of each check and flow, oldest first
+    held.counts                     # {"probe": 12_000, "delivered": ..., ...}: what was compared
+
+    probe       where two records agree that cwnd did not move between them, each probe between them
+                has that cwnd, and that ssthresh as tcp_current_ssthresh() has it; a smoothed RTT and
+                snd_una that did not move are the probe's too, snd_una is never outside the two
+    sums        what is in flight is what is out, less sacked and lost, and what is out again
+    out         segments out are those whose bytes the capture has between snd_una and snd_nxt
+    delivered   it has grown by the segments that the peer's ACKs cover, cumulatively or by SACK
+    acked       the argument cong_avoid() has of an ACK is what that ACK covers beyond those before it
+    filled      a window grows only if in the last two round trips the capture's flight filled it, as
+                the kernel judges that; a flag in the socket is not asked
+    rate        sk_pacing_rate is what the core makes of cwnd, mss and srtt
+    paced       while the socket is paced no more is sent than sk_pacing_rate allows and a burst
+
+A check runs where the run has what it needs.  Those by the capture need the flow's own socket at
+that interface, not a proxy's with its ports; all but paced need one mss, by which a large packet that
+TCP leaves to the device to cut is so many segments, and no segment dropped before the interface.
+out, delivered and acked need no data in the SYN.  delivered and acked need SACK: without it the
+kernel guesses.  filled needs segments to leave when TCP hands them on, not from an fq qdisc, and
+leaves out the window that a cong_control() has in CWR and Recovery: it follows the flight by a rule
+of the policy's own, which is its model's.
+"""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bench.lab import pcap
+
+from .calls import (CONG_AVOID, CONG_CONTROL, CWND_EVENT, CWR, DISORDER, IN_ACK_EVENT, INIT, LOSS, OPEN,
+                    RECOVERY, SSTHRESH, STREAM, UNDO, names)
+from .core import SYN_RECV, SYN_SENT, Wrong
+
+PROBE = "tcp:tcp_probe"
+INFINITE_RATE = (1 << 64) - 1
+PACED_BY_FQ = 2                 # sk_pacing_status
+UNPACED_SEGMENTS = 10           # the kernel begins to pace after these
+PACING_SHIFT, TSO_RTT_LOG, TSO_SEGMENTS, GSO_MAX_BYTES = 10, 9, 2, 65536    # tcp_tso_autosize()
+SLACK = 4                       # bursts, see paced()
+RATE_ERROR = 1.25               # of sending against sk_pacing_rate, over many segments
+START_PCT, AVOID_PCT = 200, 120     # net.ipv4.tcp_pacing_ss_ratio, _ca_ratio
+
+
+class Contradiction(Exception):
+    """Two witnesses of one flow that do not agree: a check, of the record `event`."""
+
+    def __init__(self, check: str, policy: str, sport: int, event: int, t_ns: int, wrong: Wrong):
+        self.check, self.policy, self.sport, self.event = check, policy, sport, event
+        self.t_ns, self.wrong = t_ns, wrong
+        super().__init__(f"{policy}, port {sport}, call {event} at {t_ns / 1e9:.6f} s, {check}: "
+                         f"{wrong.what} should be {wrong.should}, is {wrong.found}\n"
+                         f"  {wrong.because}")
+
+
+@dataclass
+class Held:
+    """What hold() compared, and what does not agree."""
+
+    counts: dict = field(default_factory=dict)
+    differences: list = field(default_factory=list)
+
+
+class FlowCalls:
+    """The records of one flow under one policy, as columns of plain integers.
+
+    A record that another policy's follows, and the first after it, say nothing of what is between.
+    """
+
+    def __init__(self, times, records, at, policy):
+        own = records[at]
+        self.t = np.asarray(times)[at].astype("i8")
+        self.number, self.policy = at, policy
+        self.records, self.columns = own, {}
+        self.sport, self.dport = int(own["sport"][0]), int(own["dport"][0])
+        self.cookie = int(own["cookie"][0])
+
+    def __len__(self):
+        return len(self.t)
+
+    def __getattr__(self, name):
+        column = self.__dict__["columns"].get(name)
+        if column is None:
+            kind = "u8" if name.startswith("pacing_rate") else "i8"
+            column = self.columns[name] = self.records[name].astype(kind)
+        return column
+
+    def wrong(self, check, k, what, should, found, because="") -> Contradiction:
+        return Contradiction(check, self.policy, self.sport, int(self.number[k]), int(self.t[k]),
+                             Wrong(what, should, found, because))
+
+    @property
+    def established(self):
+        return (self.tcp_state != SYN_SENT) & (self.tcp_state != SYN_RECV)
+
+    @property
+    def one_mss(self) -> int:
+        """The mss in bytes, 0 if it changes."""
+        sizes = np.unique(self.mss[self.established])
+        return int(sizes[0]) if len(sizes) == 1 else 0
+
+
+def flows(run):
+    """Each flow's records under each of its policies."""
+    times, records = run.events.get(STREAM, ((), np.zeros(0, np.dtype([]))))
+    if not len(times):
+        return
+    of_policy = names(records)
+    for cookie in np.unique(records["cookie"]):
+        rows = np.flatnonzero(records["cookie"] == cookie)
+        # A flow may come back to a policy: what lies between is another's.
+        cuts = np.flatnonzero(of_policy[rows][1:] != of_policy[rows][:-1]) + 1
+        for at in np.split(rows, cuts):
+            yield FlowCalls(times, records, at, str(of_policy[at[0]]))
+
+
+def hold(run) -> Held:
+    """Each record that there is another witness of."""
+    held = Held()
+    probes = run.events.get(PROBE)
+    packets = run.sender if run.scenario.capture and "sender" in run.scenario.captures else None
+    seen = {}                   # a flow's packets, by its ports
+    for flow in flows(run):
+        checks = [("sums", sums, ()), ("rate", rate, ())]
+        if probes is not None:
+            checks.append(("probe", probe, probes))
+        ports = flow.sport, flow.dport
+        if packets is not None:
+            if ports not in seen:
+                seen[ports] = Packets.of(packets, *ports, flow.one_mss)
+            packets_ = seen[ports]
+            if packets_ and packets_.are_of(flow):
+                by_capture = [paced]
+                if flow.one_mss == packets_.mss > 0 and packets_.complete:
+                    if not packets_.fastopen:
+                        by_capture += [out, delivered, acked]
+                    if not (flow.pacing_status == PACED_BY_FQ).any():
+                        by_capture.append(filled)
+                checks += [(check.__name__, check, (packets_,)) for check in by_capture]
+        for name, check, more in checks:
+            compared, difference = check(flow, *more)
+            held.counts[name] = held.counts.get(name, 0) + compared
+            if difference:
+                held.differences.append(difference)
+    held.differences.sort(key=lambda difference: difference.t_ns)
+    return held
+
+
+# -- the records among themselves and the core's own event -----------------------------------------
+
+def sums(flow):
+    """What is in flight."""
+    should = flow.packets_out - flow.sacked_out - flow.lost_out + flow.retrans_out
+    return len(flow), _first(flow, "sums", "in_flight_old", flow.in_flight_old, should,
+                             "packets_out - sacked_out - lost_out + retrans_out")
+
+
+def rate(flow):
+    """sk_pacing_rate after an ACK that cong_avoid() was called for, as the next record finds it."""
+    if CONG_CONTROL in flow.call:
+        return 0, None              # such a policy may set it itself
+    k = np.flatnonzero(
+        (flow.call[:-1] == CONG_AVOID) & (flow.srtt_us8[:-1] > 0) & flow.established[:-1]
+        & (flow.ca_state[:-1] == OPEN) & (flow.ca_state_old[1:] == OPEN)
+        & (flow.cwnd[:-1] == flow.cwnd_old[1:]) & (flow.ssthresh[:-1] == flow.ssthresh_old[1:]))
+    percent = np.where(flow.cwnd[k] < flow.ssthresh[k] // 2, START_PCT, AVOID_PCT)
+    each = flow.mss[k] * 80_000 * percent
+    # An ACK of nothing has it computed anew, when more may be out.
+    most_out = np.maximum(flow.packets_out[k], flow.packets_out[k + 1])
+    least = each * np.maximum(flow.cwnd[k], flow.packets_out[k]) // flow.srtt_us8[k]
+    most = each * np.maximum(flow.cwnd[k], most_out) // flow.srtt_us8[k]
+    found = flow.pacing_rate_old[k + 1]
+    bad = np.flatnonzero((found < least.astype("u8")) | (found > most.astype("u8")))
+    if not len(bad):
+        return len(k), None
+    n = bad[0]
+    return len(k), flow.wrong(
+        "rate", k[n] + 1, "sk_pacing_rate", f"{least[n]} to {most[n]}", int(found[n]),
+        "the core's of the ACK before, by mss, cwnd and srtt")
+
+
+def probe(flow, times, records):
+    """tcp_probe: the core's own event as a segment comes in, of an established connection."""
+    own = records["sock_cookie"] == flow.cookie
+    times, records = np.asarray(times)[own].astype("i8"), records[own]
+    k = np.searchsorted(flow.t, times, side="right") - 1
+    inside = (k >= 0) & (k < len(flow) - 1)
+    k, times, records = k[inside], times[inside], records[inside]
+    after, before = k, k + 1                    # what the one left, what the other found
+    state = flow.ca_state[after]
+    # PRR moves cwnd, and undo_cwnd()'s result is not set yet when its record is written.
+    calm = (state != CWR) & (state != RECOVERY) & ~np.isin(flow.call[after], (SSTHRESH, UNDO)) \
+        & np.isin(flow.ca_state_old[before], (OPEN, DISORDER, LOSS)) & flow.established[after]
+    still = calm & (flow.cwnd[after] == flow.cwnd_old[before])
+    level = still & (flow.ssthresh[after] == flow.ssthresh_old[before])
+    current = np.maximum(flow.ssthresh[after], (flow.cwnd[after] >> 1) + (flow.cwnd[after] >> 2))
+    smooth = calm & (flow.srtt_us8[after] == flow.srtt_us8[before])
+    una = records["snd_una"].astype("i8")
+    step = _distance(una, flow.snd_una[after])
+    ahead = _distance(flow.snd_una[before], una)
+    for what, where, found, should in (
+            ("snd_cwnd", still, records["snd_cwnd"], flow.cwnd[after]),
+            ("ssthresh", level, records["ssthresh"], current),
+            ("srtt", smooth, records["srtt"], flow.srtt_us8[after] >> 3),
+            ("snd_una", (step < 0) | (ahead < 0), una, flow.snd_una[after])):
+        bad = np.flatnonzero(where & (found.astype("i8") != should))
+        if len(bad):
+            n = bad[0]
+            return int(still.sum()), flow.wrong(
+                "probe", before[n], f"tcp_probe's {what}", int(should[n]), int(found[n]),
+                f"at {times[n] / 1e9:.6f} s, between this record and the one before it")
+    return int(still.sum()), None
+
+
+def _distance(a, b):
+    """a - b of sequence numbers."""
+    return (a - b + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def _first(flow, check, what, found, should, because):
+    bad = np.flatnonzero(found != should)
+    if not len(bad):
+        return None
+    return flow.wrong(check, bad[0], what, int(should[bad[0]]), int(found[bad[0]]), because)
+
+
+# -- the capture -----------------------------------------------------------------------------------
+
+class Packets:
+    """A flow's segments and its peer's ACKs, as the sender's interface saw them.
+
+    Sequence numbers are bytes since the SYN.  A segment is what was sent as one first, or an mss of a
+    larger packet; mss, in bytes, is 0 where a packet cannot be cut so.
+    """
+
+    @classmethod
+    def of(cls, packets, sport, dport, mss):
+        sent = packets.where((packets.sport == sport) & (packets.dport == dport))
+        back = packets.where((packets.sport == dport) & (packets.dport == sport))
+        syns = np.flatnonzero(sent.flags & pcap.SYN)
+        return cls(sent, back, (int(sent.seq[syns[0]]) + 1) & 0xFFFFFFFF, mss) if len(syns) else None
+
+    def __init__(self, sent, back, base, mss):
+        self.base, self.mss = base, mss
+        self.fastopen = bool(sent.length[sent.flags & pcap.SYN > 0].any())
+        fin = (sent.flags & pcap.FIN > 0).astype("i8")
+        data = (sent.length + fin > 0) & (sent.flags & pcap.SYN == 0)
+        self.sent_t = sent.t[data]
+        self.sent_bytes = sent.length[data]
+        start = pcap.unwrap(sent.seq[data], base)
+        end = start + sent.length[data] + fin[data]
+        high = np.maximum.accumulate(np.concatenate([[0], end]))
+        fresh = end > high[:-1]
+        # A segment that the sender's own queue dropped is not in the capture when it was first sent.
+        self.complete = not (start > high[:-1]).any()
+        self.again = ~fresh
+        # Each segment's first byte, in order: without gaps, since they are numbered as they are sent.
+        first, last = np.maximum(start, high[:-1])[fresh], (end - fin[data])[fresh]
+        segments = np.maximum(-((first - last) // mss), 1) if mss else np.ones(len(first), "i8")
+        nth = np.arange(segments.sum()) - np.repeat(np.cumsum(segments) - segments, segments)
+        self.starts = (np.repeat(first, segments) + nth * mss).tolist()
+        self.first_t = np.repeat(self.sent_t[fresh], segments)
+        self.end = int(high[-1])
+        is_ack = (back.flags & pcap.ACK > 0) & (back.flags & (pcap.SYN | pcap.RST) == 0)
+        acks = back.where(is_ack)
+        self.ack_t = acks.t
+        self.ack = np.maximum(pcap.unwrap(acks.ack, base), 0) if len(acks) else np.zeros(0, "i8")
+        self.una = np.maximum.accumulate(self.ack) if len(acks) else self.ack
+        self.full = mss or (int(self.sent_bytes.max()) if len(self.sent_bytes) else 0)
+        self.gone, self.covered, self.delivered = self._count(acks)
+
+    def are_of(self, flow) -> bool:
+        """Is this the socket's traffic, by its numbers?"""
+        una = [self.relative(int(number)) for number in flow.snd_una[flow.established]]
+        return bool(self.starts) and bool(una) and 0 <= min(una) and max(una) <= self.end + 1
+
+    def segments(self, number: int) -> int:
+        """Segments that end at or before a byte."""
+        return len(self.starts) if number >= self.end else max(bisect_right(self.starts, number) - 1, 0)
+
+    def relative(self, number: int) -> int:
+        return ((number - self.base + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+    def _count(self, acks):
+        """After each ACK: segments that it and those before it cover, of these cumulatively, and
+        delivered, which counts one that came twice twice, as the kernel does."""
+        gone, cumulative, delivered = [], [], []
+        sacked, covered, twice, reported_twice = set(), 0, 0, 0
+        again = self.sent_t[self.again]
+        for t, this, ack, header in zip(acks.t.tolist(), self.ack.tolist(), self.una.tolist(), acks.raw):
+            now = self.segments(ack)
+            if now > covered:
+                sacked = {n for n in sacked if n >= now}
+                covered = now
+            blocks = self._blocks(header)
+            if blocks and (blocks[0][0] < this or len(blocks) > 1 and blocks[1][0] <= blocks[0][0]
+                           and blocks[0][1] <= blocks[1][1]):
+                segments = max(-(-(blocks[0][1] - blocks[0][0]) // self.full), 1)
+                reported_twice += segments
+                # More than were sent again are not believed.
+                if reported_twice <= np.searchsorted(again, t, side="right"):
+                    twice += segments
+            for first, last in blocks:
+                if last > ack:
+                    sacked.update(range(max(bisect_left(self.starts, first), covered),
+                                        self.segments(last)))
+            gone.append(covered + len(sacked))
+            cumulative.append(covered)
+            delivered.append(covered + len(sacked) + twice)
+        return np.array(gone, "i8"), np.array(cumulative, "i8"), np.array(delivered, "i8")
+
+    def _blocks(self, header) -> list:
+        """The SACK blocks of an ACK: [(first byte, byte after), ...]."""
+        if len(header) <= 32:           # no room beside the timestamps
+            blocks = b"" if len(header) <= 20 or header[20:22] == b"\1\1" and header[22] == 8 \
+                else pcap.options(header).get(pcap.SACK, b"")
+        else:
+            blocks = pcap.options(header).get(pcap.SACK, b"")
+        return [tuple(self.relative(int.from_bytes(blocks[at + edge:at + edge + 4], "big"))
+                      for edge in (0, 4)) for at in range(0, len(blocks) - 7, 8)]
+
+
+def _when(flow, packets):
+    """Of each record: the ACKs that had come (a count), and the first with its snd_una (an index)."""
+    una = (flow.snd_una - packets.base + (1 << 31)) % (1 << 32) - (1 << 31)
+    come = np.searchsorted(packets.ack_t, flow.t, side="right")
+    first = np.searchsorted(packets.una, una, side="left")
+    return una, come, first
+
+
+def out(flow, packets):
+    """Segments out: what lies between snd_una and snd_nxt, which the capture has whole."""
+    if not packets.starts:
+        return 0, None
+    una, _, _ = _when(flow, packets)
+    nxt = (flow.snd_nxt - packets.base + (1 << 31)) % (1 << 32) - (1 << 31)
+    starts = np.array([*packets.starts, packets.end])
+    first = np.searchsorted(starts, una, side="right") - 1
+    last = np.searchsorted(starts, nxt, side="left")
+    should = np.where(nxt > una, last - first, 0)
+    # in_ack_event() comes when snd_una has moved and the segments are not taken off yet.
+    k = np.flatnonzero((flow.call != IN_ACK_EVENT) & flow.established
+                       & (nxt <= packets.end) & (una >= 0))
+    bad = k[flow.packets_out[k] != should[k]]
+    difference = None
+    if len(bad):
+        n = bad[0]
+        difference = flow.wrong("out", n, "packets_out", int(should[n]), int(flow.packets_out[n]),
+                                f"segments from byte {una[n]} to {nxt[n]}")
+    return len(k), difference
+
+
+def delivered(flow, packets):
+    """Segments delivered since the flow's first record with an ACK, by the ACKs that came."""
+    if not len(packets.ack_t) or not flow.sack_ok.any():
+        return 0, None
+    una, come, first = _when(flow, packets)
+    k = np.flatnonzero(flow.established & (una > 0) & (come > 0) & (flow.call != IN_ACK_EVENT))
+    if not len(k):
+        return 0, None
+    # 1 for the SYN; with data in it, or from a live change of policy, the same.
+    found = flow.delivered_old[k] - 1
+    least = packets.delivered[np.minimum(first[k], len(packets.delivered) - 1)]
+    most = packets.delivered[come[k] - 1]
+    bad = np.flatnonzero((found < least) | (found > most))
+    if not len(bad):
+        return len(k), None
+    n = bad[0]
+    return len(k), flow.wrong("delivered", k[n], "segments delivered", f"{least[n]} to {most[n]}",
+                              int(found[n]), f"by {come[k[n]]} ACKs, up to byte {una[k[n]]}")
+
+
+def acked(flow, packets):
+    """cong_avoid()'s segments of this ACK."""
+    if not len(packets.ack_t) or not flow.sack_ok.any():
+        return 0, None
+    una, come, first = _when(flow, packets)
+    total = np.concatenate([[0], packets.delivered])
+    compared, last = 0, None
+    for k in np.flatnonzero((flow.call == CONG_AVOID) & flow.established & (una > 0)).tolist():
+        now, argument = int(come[k]), int(flow.arg[k])
+        # Merged ACKs are one: back to the record before.
+        since = min(int(come[last]), now - 1) if last is not None else 0
+        most = int(total[now] - total[since]) if last is not None else int(total[now])
+        if argument > most or not argument:
+            return compared, flow.wrong("acked", k, "segments acked", f"1 to {most}", argument,
+                                        f"ACKs {since + 1} to {now} of the capture")
+        compared, last = compared + 1, k
+    return compared, None
+
+
+def burst(flow):
+    """Segments that TCP may hand over at once at each record: tcp_tso_autosize()."""
+    per_ms = np.where(flow.pacing_rate == INFINITE_RATE, GSO_MAX_BYTES,
+                      flow.pacing_rate >> PACING_SHIFT).astype("i8")
+    shift = np.minimum(flow.min_rtt_us >> TSO_RTT_LOG, 31)
+    size = np.minimum(per_ms + (GSO_MAX_BYTES >> shift), GSO_MAX_BYTES)
+    return np.maximum(size // np.maximum(flow.mss, 1), TSO_SEGMENTS)
+
+
+def filled(flow, packets):
+    """Growth of the window, where the flight has filled it.
+
+    tcp_cwnd_validate() over the capture: cwnd is the limit from where the flight fills it until, a
+    flight later, one goes out that does not.  In slow start twice what was out is enough.  What may
+    be in flight for want of a whole burst is let pass, and so are segments lost: the capture does not
+    know what the sender takes for lost.
+    """
+    grown = (flow.call != INIT) & (flow.call != CWND_EVENT) & (flow.call != UNDO) \
+        & (flow.cwnd > flow.cwnd_old) & flow.established \
+        & ~((flow.call == CONG_CONTROL) & np.isin(flow.ca_state, (CWR, RECOVERY)))
+    if not grown.any() or not len(packets.ack_t):
+        return 0, None
+    times = np.concatenate([packets.sent_t, packets.ack_t])
+    is_ack = np.arange(len(times)) >= len(packets.sent_t)
+    order = np.lexsort((~is_ack, times))
+    times, is_ack = times[order], is_ack[order]
+    sent = np.searchsorted(packets.first_t, times, side="right")
+    acks = np.searchsorted(packets.ack_t, times, side="right")
+    gone, covered = (np.concatenate([[0], column])[acks] for column in (packets.gone, packets.covered))
+    # The smaller of what the record before says and of what the one after found.
+    k = np.searchsorted(flow.t, times, side="right") - 1
+    cwnd = np.minimum(flow.cwnd[np.maximum(k, 0)], flow.cwnd_old[np.minimum(k + 1, len(flow) - 1)])
+    full = sent - gone >= cwnd - burst(flow)[np.maximum(k, 0)]
+    limit, most, until = False, 0, 0
+    limits, mosts = [], []
+    for covered_, sent_, full_, ack in zip(
+            covered.tolist(), sent.tolist(), full.tolist(), is_ack.tolist()):
+        out_ = sent_ - covered_
+        if full_ or not ack and (covered_ >= until or not limit and out_ > most):
+            limit, most, until = full_, out_, sent_
+        limits.append(limit)
+        mosts.append(most)
+    at = np.flatnonzero(grown)
+    # What was so when the ACK came that the call is of.
+    moment = np.searchsorted(times, flow.t[at], side="right") - 1
+    was = np.maximum(moment, 0)
+    may = np.array(limits)[was] | (flow.cwnd_old[at] < flow.ssthresh_old[at]) & (
+        flow.cwnd_old[at] < 2 * (np.array(mosts)[was] + burst(flow)[at]))
+    bad = np.flatnonzero(~may & (moment >= 0))
+    if not len(bad):
+        return len(at), None
+    n = bad[0]
+    return len(at), flow.wrong(
+        "filled", at[n], "cwnd", f"{flow.cwnd_old[at[n]]} still", int(flow.cwnd[at[n]]),
+        f"at most {mosts[was[n]]} segments were out in the round trip before")
+
+
+def paced(flow, packets):
+    """While the socket is paced, the capture's data in any window of time is at most what
+    sk_pacing_rate, the largest that was in force about it, allows, and SLACK bursts.
+
+    One burst goes out as soon as it may, one may be the end of the burst before, and two are what a
+    rate that has just fallen had let out; a segment may be the timeout's or the probe's.
+    """
+    if not len(packets.sent_t):
+        return 0, None
+    t, size = packets.sent_t, packets.sent_bytes
+    k = np.searchsorted(flow.t, t, side="right") - 1
+    inside = (k >= 0) & (k < len(flow) - 1)
+    lo, hi = np.maximum(k, 0), np.minimum(k + 1, len(flow) - 1)
+    on = inside & (flow.pacing_status[lo] > 0) & (flow.pacing_status_old[hi] > 0) \
+        & (np.arange(len(t)) >= UNPACED_SEGMENTS)
+    older = np.maximum(lo - 1, 0)
+    rate_ = np.maximum.reduce([flow.pacing_rate[older], flow.pacing_rate[lo], flow.pacing_rate_old[lo],
+                               flow.pacing_rate_old[hi], flow.pacing_rate[hi]])
+    allowed = (SLACK * np.maximum(burst(flow)[lo], burst(flow)[hi]) + 1) * packets.full
+    on &= rate_ != INFINITE_RATE
+    backlog, last, compared = 0.0, 0, 0
+    for n, (now, bytes_, paced_, per_s, most) in enumerate(zip(
+            t.tolist(), size.tolist(), on.tolist(), rate_.tolist(), allowed.tolist())):
+        if not paced_:
+            backlog, last = 0.0, now
+            continue
+        backlog = max(backlog - RATE_ERROR * per_s * (now - last) / 1e9, 0.0) + bytes_
+        last, compared = now, compared + 1
+        if backlog > most:
+            return compared, flow.wrong(
+                "paced", int(lo[n]), "bytes at once", f"at most {most} at {per_s} bytes/s",
+                round(backlog), f"sent by {now / 1e9:.6f} s, segment {n}")
+    return compared, None

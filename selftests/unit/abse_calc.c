@@ -2,15 +2,13 @@
 /* The arithmetic of westwood_abse/abse.h as a calculator, see calc.h.
  *
  *   rate pkts us                                  -> segments/s
- *   interval th cwnd rtt_us min_rtt_us t_min_us   -> T
- *   tau u u_max rtt_us tau_n                      -> tau
+ *   interval th cwnd rtt_us min_rtt_us            -> T
+ *   tau u u_max rtt_us                            -> tau
  *   alpha tau_us dt_us                            -> alpha
  *   filter bse s alpha                            -> bse
  *   window bse min_rtt_us                         -> segments
- *   run tau_n t_min_div history astart [now_us delivered cwnd rtt_us min_rtt_us]...
- *                                                 -> an outcome for each ACK, and
- *                                                    all of struct abse_sample and
- *                                                    the window if it is not NONE
+ *   run [now_us delivered cwnd rtt_us min_rtt_us gap_us re slow]...
+ *       -> for each ACK: outcome bse th s u u_max u_max_prior u_count t_us train
  *
  * A time of 0 in run stops the clock. Rates and alpha in their fixed point.
  */
@@ -18,31 +16,12 @@
 
 #include "abse.h"
 
-static void print_sample(const struct abse_sample *sample, u32 min_rtt_us)
-{
-	printf(" %u %u %u %u %u %u %u %u %llu %llu %llu %llu %llu %llu %llu %u %u %llu %llu %llu %u",
-	       sample->dt_us, sample->pkts, sample->age_us, sample->rtt_us,
-	       sample->t_us, sample->t_next_us, sample->re_pkts,
-	       sample->re_window_us, sample->th_old_q16, sample->th_q16,
-	       sample->s_old_q16, sample->s_q16, sample->u_old_q16,
-	       sample->u_q16, sample->u_max_q16, sample->tau_us,
-	       sample->alpha_q20, sample->bse_old_q16, sample->bse_q16,
-	       sample->re_q16, abse_window(max_t(u64, sample->bse_q16, sample->re_q16),
-					   min_rtt_us));
-}
-
 static void calc_run(void)
 {
 	struct abse est = {};
-	struct abse_history history = {}, *hist;
 	struct abse_ack ack = {};
-	struct abse_sample sample;
-	u8 outcome;
+	enum abse_outcome outcome;
 
-	ack.tau_n = calc_arg();
-	ack.t_min_div = calc_arg();
-	hist = calc_arg() ? &history : NULL;
-	ack.astart = calc_arg();
 	while (calc_next(&ack.now_us)) {
 		if (!ack.now_us) {
 			abse_stop(&est);
@@ -52,28 +31,29 @@ static void calc_run(void)
 		ack.cwnd = calc_arg();
 		ack.rtt_us = calc_arg();
 		ack.min_rtt_us = calc_arg();
-		outcome = abse_update(&est, hist, &ack, &sample);
-		printf(" %u", outcome);
-		if (outcome != ABSE_NONE)
-			print_sample(&sample, ack.min_rtt_us);
+		ack.gap_us = calc_arg();
+		est.re_q8 = calc_arg();
+		ack.slow = calc_arg();
+		outcome = abse_update(&est, &ack);
+		printf(" %u %u %u %u %u %u %u %u %u %u", outcome, est.bse_q8, est.th_q8,
+		       est.s_q8, est.u_q8, est.u_max_q8, est.u_max_prior_q8,
+		       est.u_count, est.t_us, est.train);
 	}
 	printf("\n");
 }
 
 static void calc_interval(void)
 {
-	u64 th_q16 = calc_arg();
-	u32 cwnd = calc_arg(), rtt_us = calc_arg(), min_rtt_us = calc_arg();
+	u32 th_q8 = calc_arg(), cwnd = calc_arg(), rtt_us = calc_arg();
 
-	printf("%u\n", abse_interval_us(th_q16, cwnd, rtt_us, min_rtt_us, calc_arg()));
+	printf("%u\n", abse_interval_us(th_q8, cwnd, rtt_us, calc_arg()));
 }
 
 static void calc_tau(void)
 {
-	u64 u_q16 = calc_arg(), u_max_q16 = calc_arg();
-	u32 rtt_us = calc_arg();
+	u32 u_q8 = calc_arg(), u_max_q8 = calc_arg();
 
-	printf("%u\n", abse_tau_us(u_q16, u_max_q16, rtt_us, calc_arg()));
+	printf("%u\n", abse_tau_us(u_q8, u_max_q8, calc_arg()));
 }
 
 bool calc_request(const char *name)
@@ -96,11 +76,11 @@ bool calc_request(const char *name)
 	a = calc_arg();
 	b = calc_arg();
 	if (!strcmp(name, "rate"))
-		printf("%llu\n", abse_rate_q16(a, b));
+		printf("%u\n", abse_rate_q8(a, b));
 	else if (!strcmp(name, "alpha"))
 		printf("%u\n", abse_alpha_q20(a, b));
 	else if (!strcmp(name, "filter"))
-		printf("%llu\n", abse_filter(a, b, calc_arg()));
+		printf("%u\n", abse_filter(a, b, calc_arg()));
 	else if (!strcmp(name, "window"))
 		printf("%u\n", abse_window(a, b));
 	else

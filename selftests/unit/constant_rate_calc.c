@@ -2,10 +2,13 @@
 /* The arithmetic of constant_rate/ as a calculator, see calc.h.
  *
  *   a c rtt_us                                          -> c rtt^2
- *   grow cwnd ssthresh limit a_q20 bound credit_q20 acked...
+ *   pkts a_q20                                          -> a in segments
+ *   grow cwnd ssthresh limit a_q20 credit_q20 [acked counted]...
  *                                                       -> cwnd... credit_q20
+ *   merged a_q20 cwnds ackeds                           -> different cwnd acked
  *
- * grow takes any number of ACKs and prints the window after each.
+ * grow takes any number of ACKs and prints the window after each; merged: see
+ * growth_calc.c.
  */
 #include "calc.h"
 
@@ -21,24 +24,50 @@ static void calc_a(void)
 static void calc_grow(void)
 {
 	u32 cwnd = calc_arg(), ssthresh = calc_arg(), limit = calc_arg();
-	u64 a_q20 = calc_arg();
-	bool bound = calc_arg();
-	u64 credit_q20 = calc_arg(), acked;
+	u64 a_q20 = calc_arg(), credit_q20 = calc_arg(), acked;
 
 	while (calc_next(&acked)) {
 		cwnd = constant_rate_grow(&credit_q20, cwnd, ssthresh, limit,
-					  a_q20, bound, acked);
+					  a_q20, acked, calc_arg());
 		printf("%u ", cwnd);
 	}
 	printf("%llu\n", credit_q20);
+}
+
+static void calc_merged(void)
+{
+	u64 a_q20 = calc_arg();
+	u32 cwnds = calc_arg(), ackeds = calc_arg();
+	u32 different = 0, at_cwnd = 0, at_acked = 0;
+
+	for (u32 first = 1; first <= cwnds; first++) {
+		u64 ones = 0, credit;
+		u32 cwnd = first, merged;
+
+		for (u32 acked = 1; acked <= ackeds; acked++) {
+			cwnd = constant_rate_grow(&ones, cwnd, 1, SATCC_MAX_CWND, a_q20, 1, 1);
+			credit = 0;
+			merged = constant_rate_grow(&credit, first, 1, SATCC_MAX_CWND, a_q20, acked, acked);
+			if (merged == cwnd && credit == ones)
+				continue;
+			different++;
+			at_cwnd = first;
+			at_acked = acked;
+		}
+	}
+	printf("%u %u %u\n", different, at_cwnd, at_acked);
 }
 
 bool calc_request(const char *name)
 {
 	if (!strcmp(name, "a"))
 		calc_a();
+	else if (!strcmp(name, "pkts"))
+		printf("%u\n", constant_rate_a_pkts(calc_arg()));
 	else if (!strcmp(name, "grow"))
 		calc_grow();
+	else if (!strcmp(name, "merged"))
+		calc_merged();
 	else
 		return false;
 

@@ -9,9 +9,13 @@
  *   avoid cwnd limit avoid_q16 gain_q16 acked   -> cwnd avoid_q16
  *   grow cwnd ssthresh limit rho_q16 start_q16 avoid_q16 acked...
  *                                               -> cwnd... start_q16 avoid_q16
+ *   merged rho_q16 cwnds ackeds                 -> different cwnd acked
+ *   path own_us core_us                         -> RTT_min
  *   hoe min_points min_rtt_us [t_us pkts]...    -> points num den window
  *
- * grow takes any number of ACKs and prints the window after each; hoe takes the
+ * grow takes any number of ACKs and prints the window after each; merged says of how
+ * many pairs of 1 .. cwnds and 1 .. ackeds one ACK of so many segments comes to
+ * another window or credit than so many ACKs of one, and of the last such; hoe takes the
  * points after the origin and stops, as the modules do, at the first refused.
  */
 #include "calc.h"
@@ -44,7 +48,8 @@ static void calc_avoid(void)
 	struct satcc_credit credit = { .avoid_q16 = calc_arg() };
 	u64 gain_q16 = calc_arg();
 
-	cwnd = satcc_avoid(&credit, cwnd, limit, gain_q16, calc_arg());
+	cwnd = satcc_avoid(&credit.avoid_q16, cwnd, limit, gain_q16, SATCC_Q16_SHIFT,
+			   calc_arg());
 	printf("%u %llu\n", cwnd, credit.avoid_q16);
 }
 
@@ -61,6 +66,37 @@ static void calc_grow(void)
 		printf("%u ", cwnd);
 	}
 	printf("%u %llu\n", credit.start_q16, credit.avoid_q16);
+}
+
+static void calc_merged(void)
+{
+	u32 rho_q16 = calc_arg(), cwnds = calc_arg(), ackeds = calc_arg();
+	u32 different = 0, at_cwnd = 0, at_acked = 0;
+
+	for (u32 first = 1; first <= cwnds; first++) {
+		struct satcc_credit ones = {}, credit;
+		u32 cwnd = first, merged;
+
+		for (u32 acked = 1; acked <= ackeds; acked++) {
+			cwnd = satcc_grow(&ones, cwnd, 1, SATCC_MAX_CWND, rho_q16, 1);
+			credit = (struct satcc_credit){};
+			merged = satcc_grow(&credit, first, 1, SATCC_MAX_CWND, rho_q16,
+					    acked);
+			if (merged == cwnd && credit.avoid_q16 == ones.avoid_q16)
+				continue;
+			different++;
+			at_cwnd = first;
+			at_acked = acked;
+		}
+	}
+	printf("%u %u %u\n", different, at_cwnd, at_acked);
+}
+
+static void calc_path(void)
+{
+	u32 own_us = calc_arg();
+
+	printf("%u\n", satcc_path_rtt_us(own_us, calc_arg()));
 }
 
 static void calc_hoe(void)
@@ -94,6 +130,10 @@ bool calc_request(const char *name)
 		calc_avoid();
 	else if (!strcmp(name, "grow"))
 		calc_grow();
+	else if (!strcmp(name, "merged"))
+		calc_merged();
+	else if (!strcmp(name, "path"))
+		calc_path();
 	else if (!strcmp(name, "hoe"))
 		calc_hoe();
 	else

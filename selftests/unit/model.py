@@ -44,18 +44,44 @@ def slow_start(window, target, gain, acked):
     return min(window, target), acked
 
 
-def avoid(cwnd, credit, gain, acked):
-    """W += gain acked / W with W whole: the rest of the division is carried, and
-    what was carried from a larger window is worth one segment.
+def avoid(cwnd, credit, gain, acked, unit, limit):
+    """W += gain / W for each of acked segments, one by one, W whole: what is earned waits until it
+    pays for a segment, of the W that it is added to.  What was carried from a larger window is
+    worth just short of a segment.
 
-    Returns the window, without limit, and what is carried.
+    unit: of credit and gain, as the kernel keeps them.  Returns the window, at most limit, where
+    nothing is earned, and what is carried.
     """
-    bought = 0
-    if credit >= cwnd:
-        credit, bought = Fraction(0), 1
-    credit += Fraction(gain) * acked
-    whole = floor(credit / cwnd)
-    return cwnd + bought + whole, credit - whole * cwnd
+    if cwnd >= limit:
+        return limit, credit
+    credit = min(credit, cwnd - unit)
+    for _ in range(acked):
+        credit += gain
+        while credit >= cwnd:
+            credit -= cwnd
+            cwnd += 1
+    return min(cwnd, limit), credit
+
+
+def most(cwnd):
+    """What a segment acknowledged may add in Hybla's congestion avoidance: W / 4 in whole
+    segments, at least one."""
+    return max(cwnd // 4, 1)
+
+
+def avoid_hybla(cwnd, credit, gain, acked, unit, limit):
+    """The same for gain = rho^2, bounded: where it would add more than most(W) for a segment,
+    most(W) it is, and nothing is earned or spent."""
+    while acked and cwnd < limit and gain > most(cwnd) * cwnd:
+        cwnd += most(cwnd)
+        acked -= 1
+    return avoid(cwnd, credit, gain, acked, unit, limit) if acked else (min(cwnd, limit), credit)
+
+
+def path_rtt(own, core):
+    """The smallest RTT since the start or the last timeout, unless the core has not seen that for
+    long: then the core's smallest, at most a quarter above."""
+    return own if core <= own else min(core, floor(Fraction(own) * 5 / 4))
 
 
 class Reno:

@@ -2,8 +2,8 @@
 /* mtsi's slow start as a calculator, see calc.h.
  *
  *   add cwnd end f acks                         -> cwnd taken
- *   start zones [thr k]... above f_max target f cwnd acks...
- *                                               -> [cwnd f k steps left]...
+ *   start zones [thr k]... above target f cwnd acks...
+ *                                               -> [cwnd f left]...
  *
  * start takes any number of ACKs and prints what each came to.
  */
@@ -31,16 +31,12 @@ static void calc_start(void)
 		k[i] = calc_arg();
 	}
 	rule.above = calc_arg();
-	rule.f_max = calc_arg();
 	target = calc_arg();
 	growth.f = calc_arg();
 	growth.cwnd = calc_arg();
 	while (calc_next(&acks)) {
-		growth.k = 0;
-		growth.steps = 0;
 		left = mtsi_slow_start(&rule, &growth, target, acks);
-		printf("%u %u %u %u %u ", growth.cwnd, growth.f, growth.k,
-		       growth.steps, left);
+		printf("%u %u %u ", growth.cwnd, growth.f, left);
 	}
 	printf("\n");
 }

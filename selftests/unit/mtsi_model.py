@@ -55,14 +55,14 @@ def reno(previous, cwnd):
     return 1, 0
 
 
-def start(function, cwnd, f, acks, target=INFINITE_SSTHRESH, f_max=F_MAX):
+def start(function, cwnd, f, acks, target=INFINITE_SSTHRESH):
     """What is after so many ACKs: (cwnd, F, K, ACKs used), as far as slow start goes."""
     k, used = 0, 0
     while used < acks and cwnd < target:
         f, k = function(f, cwnd)
         f = max(f, 1)
         if not isinstance(function, Const):
-            f = min(f, f_max)
+            f = min(f, F_MAX)
         cwnd = min(cwnd + f, target)
         used += 1
     return cwnd, f, k, used

@@ -132,7 +132,7 @@ def start_of_flow(calc, min_rtt_us, acks):
 def test_start_of_a_flow(calc):
     # 600 ms, 2 Mbit/s: the third ACK brings ssthresh 100, and the window there.
     seen, ssthresh = start_of_flow(calc, 600000, [(i * 6000, 1) for i in range(10)])
-    assert seen == [11, 12, 100, 105, 111, 116, 121, 126, 130, 135]
+    assert seen == [11, 12, 100, 105, 110, 116, 120, 125, 130, 134]
     assert ssthresh == 100
 
 

@@ -19,20 +19,20 @@ def calc(calculator):
     return calculator("mtsi_calc")
 
 
-def rule(function, f_max=model.F_MAX):
-    """A function F as the calculator takes it: zones [thr k]... above f_max."""
+def rule(function):
+    """A function F as the calculator takes it: zones [thr k]... above."""
     if isinstance(function, model.Mtsi):
         pairs = [word for pair in zip(function.thr, function.k) for word in pair]
-        return [len(function.thr), *pairs, 1, f_max]
+        return [len(function.thr), *pairs, 1]
     if isinstance(function, model.Linear):
-        return [1, function.thr, 1, 1, f_max]
-    return [0, function.k if isinstance(function, model.Const) else 1, f_max]
+        return [1, function.thr, 1, 1]
+    return [0, function.k if isinstance(function, model.Const) else 1]
 
 
-def start(calc, function, cwnd, acks, f=0, target=INFINITE, f_max=model.F_MAX):
-    """[cwnd, F, K, steps, left] after each ACK."""
-    said = calc("start", *rule(function, f_max), target, f, cwnd, *acks)
-    return [said[at:at + 5] for at in range(0, len(said), 5)]
+def start(calc, function, cwnd, acks, f=0, target=INFINITE):
+    """[cwnd, F, left] after each ACK."""
+    said = calc("start", *rule(function), target, f, cwnd, *acks)
+    return [said[at:at + 3] for at in range(0, len(said), 3)]
 
 
 TABLE = [
@@ -72,9 +72,11 @@ def test_table_of_f(calc, cwnd, expected):
 
 
 def test_k_is_of_the_first_threshold_above(calc):
-    assert [row[2] for row in start(calc, PAPER, 6, [1] * 5)] == [4, 4, 4, 1, 0]
-    for cwnd, k in [(1, 4), (19, 4), (20, 2), (29, 2), (30, 1), (39, 1), (40, 0), (1000, 0)]:
-        assert start(calc, PAPER, cwnd, [1])[0][2] == k
+    assert [row[1] for row in start(calc, PAPER, 6, [1] * 5)] == [4, 8, 12, 13, 1]
+    for cwnd, k in [(1, 4), (19, 4), (20, 2), (29, 2), (30, 1), (39, 1)]:
+        assert start(calc, PAPER, cwnd, [1], f=100)[0][1] == 100 + k
+    for cwnd in (40, 1000):
+        assert start(calc, PAPER, cwnd, [1], f=100)[0][1] == 1
 
 
 def test_two_segments_an_ack(calc):
@@ -84,12 +86,11 @@ def test_two_segments_an_ack(calc):
 
 def test_what_ssthresh_leaves_is_for_avoidance(calc):
     """Three steps bring 6 to 25; five of eight are left, and all of what comes then."""
-    assert [row[3:] for row in start(calc, PAPER, 6, [8, 1, 7], target=25)] == [
-        [3, 5], [0, 1], [0, 7]]
+    assert [row[2] for row in start(calc, PAPER, 6, [8, 1, 7], target=25)] == [5, 1, 7]
 
 
 def test_ssthresh_cuts_the_window_not_f(calc):
-    assert start(calc, PAPER, 6, [3], target=25) == [[25, 12, 4, 3, 0]]
+    assert start(calc, PAPER, 6, [3], target=25) == [[25, 12, 0]]
 
 
 @pytest.mark.parametrize("f, after", [(0, 4), (13, 17)])
@@ -133,14 +134,10 @@ def test_zones_of_k_0(calc, function, cwnd, expected):
     assert start(calc, function, cwnd, [len(expected)])[0][0] == expected[-1]
 
 
-def test_f_max(calc):
-    far = model.Mtsi((1000,), (4,))
-    assert [row[1] for row in start(calc, far, 1, [1] * 5, f_max=10)] == [4, 8, 10, 10, 10]
-    assert start(calc, far, 1, [5], f_max=10)[0][0] == 1 + 4 + 8 + 3 * 10
-    # Lowered under a running flow.
-    assert start(calc, far, 1, [1], f=500, f_max=10)[0][1] == 10
-    # It does not bound F_CONST, nor what is above the thresholds.
-    assert start(calc, model.Const(20), 1, [1], f_max=10)[0][1] == 20
+def test_f_is_at_most_1024(calc):
+    far = model.Mtsi((1_000_000,), (400,))
+    assert [row[1] for row in start(calc, far, 1, [1] * 5)] == [400, 800, 1024, 1024, 1024]
+    assert start(calc, far, 1, [5])[0][0] == 1 + 400 + 800 + 3 * 1024
 
 
 def test_no_turn_more_than_promised(calc):
@@ -179,12 +176,10 @@ functions = st.one_of(
     st.one_of(st.integers(1, 100), st.integers(1, 2 ** 20)).map(model.Linear), st.just(model.reno))
 
 
-@given(function=functions, cwnd=windows, target=targets, f=fs, f_max=st.integers(1, 1024),
-       acked=ackeds)
-def test_any_ack_is_exact(calc, function, cwnd, target, f, f_max, acked):
-    window, last, k, used = model.start(function, cwnd, f, acked, target, f_max)
-    assert start(calc, function, cwnd, [acked], f, target, f_max) == [
-        [window, last, k, used, acked - used]]
+@given(function=functions, cwnd=windows, target=targets, f=fs, acked=ackeds)
+def test_any_ack_is_exact(calc, function, cwnd, target, f, acked):
+    window, last, _, used = model.start(function, cwnd, f, acked, target)
+    assert start(calc, function, cwnd, [acked], f, target) == [[window, last, acked - used]]
 
 
 @given(function=functions, cwnd=st.integers(1, 60), target=targets, f=st.integers(0, 30),
@@ -194,15 +189,23 @@ def test_merged_acks_are_as_many_single_ones(calc, function, cwnd, target, f, ac
     one_by_one = start(calc, function, cwnd, [1] * sum(acks), f, target)
     as_they_are = start(calc, function, cwnd, acks, f, target)
     assert as_they_are[-1][:2] == one_by_one[-1][:2]
-    assert sum(row[3] for row in as_they_are) == sum(row[3] for row in one_by_one)
+    assert sum(row[2] for row in as_they_are) == sum(row[2] for row in one_by_one)
+
+
+def test_one_ack_for_n_is_n_acks_for_one(calc):
+    """From every window to 60 and with every ACK to 100 segments."""
+    for cwnd in range(1, 61):
+        one_by_one = start(calc, PAPER, cwnd, [1] * 100)
+        for acked in range(1, 101):
+            assert start(calc, PAPER, cwnd, [acked])[0][:2] == one_by_one[acked - 1][:2]
 
 
 @given(function=functions, cwnd=st.integers(1, 2 ** 31 - 1), target=st.integers(1, 2 ** 31 - 1),
        f=st.integers(0, 1024), acked=st.integers(1, 2 ** 30))
 def test_beyond_any_real_ack(calc, function, cwnd, target, f, acked):
     """No overflow, and never beyond ssthresh."""
-    (window, last, _, used, left), = start(calc, function, cwnd, [acked], f, target)
-    assert used + left == acked
+    (window, last, left), = start(calc, function, cwnd, [acked], f, target)
+    assert left <= acked
     assert min(cwnd, target) <= window <= max(cwnd, target)
     assert last <= 1024
     assert left == 0 or window >= target

@@ -99,3 +99,20 @@ def test_exp2_saturates(calc, x_q16):
 def test_gain_is_one_below_the_power(calc, rho_q16):
     [power] = calc("exp2", rho_q16)
     assert calc("gain", rho_q16) == [power - ONE]
+
+
+@pytest.mark.parametrize("own_ms, core_ms, expected_ms", [
+    (500, 500, 500),
+    (500, 0, 500),              # the core has none
+    (600, 500, 600),            # measured anew after a timeout: the core still has the old path
+    (500, 600, 600),            # the path has become longer, and the core has forgotten the old
+    (500, 625, 625),
+    (500, 1500, 625),           # a standing queue: a quarter more, not three times as much
+])
+def test_path_rtt(calc, own_ms, core_ms, expected_ms):
+    assert calc("path", own_ms * 1000, core_ms * 1000) == [expected_ms * 1000]
+
+
+@given(own=st.integers(1, 2 ** 32 - 1), core=st.integers(0, 2 ** 32 - 1))
+def test_path_rtt_is_exact(calc, own, core):
+    assert calc("path", own, core) == [model.path_rtt(own, core)]

@@ -10,5 +10,6 @@
 #define clamp_t(type, val, lo, hi) \
 	({ type _lo = (lo), _hi = (hi); min_t(type, max_t(type, val, _lo), _hi); })
 #define min(x, y)	min_t(__typeof__(x), x, y)
+#define max(x, y)	max_t(__typeof__(x), x, y)
 
 #endif

@@ -1,26 +1,58 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A policy's own account of a run: its trace events satcc:<policy>, see modules/event_trace.h."""
+"""What a flow's congestion control did, as the witness's records tell it, in the words of the tests."""
 
 import dataclasses
 
 from bench.lab.scenario import Flow
-from selftests import oracle
+from selftests.oracle import calls
 
 GROWTH = ("start", "avoid", "start_exit")
 DISORDER, CWR, RECOVERY, LOSS = 1, 2, 3, 4      # enum tcp_ca_state
 
 
+def kind(call):
+    """What a call decided: init, start, avoid, start_exit or held (on an ACK), ssthresh, undo, state
+    (entering CWR, Recovery or Loss), idle; None for the rest."""
+    if call.call in (calls.CONG_AVOID, calls.CONG_CONTROL):
+        if not call.cwnd_limited and call.cwnd == call.cwnd_old:
+            return "held"
+        if call.cwnd_old >= call.ssthresh:
+            return "avoid"
+        return "start" if call.cwnd < call.ssthresh else "start_exit"
+    if call.call == calls.SET_STATE:
+        return "state" if call.arg >= CWR else None
+    if call.call in (calls.CWND_EVENT, calls.TX_START_EVENT):
+        # A policy with a cong_control() restarts after idle by itself, at the first segment.
+        restart = call.call == calls.CWND_EVENT and call.arg == calls.CWND_RESTART
+        return "idle" if restart or call.cwnd < call.cwnd_old else None
+    return {calls.INIT: "init", calls.SSTHRESH: "ssthresh", calls.UNDO: "undo"}.get(call.call)
+
+
+def row(call) -> dict:
+    """A call as a dict: `name`, `t_s`, its fields, and the private ones, with _old of before.
+
+    cwnd of an undo and ssthresh of a reduction are what was returned, ca_state of a state the new one.
+    """
+    made = call._asdict()
+    for name, value in made.pop("old")._asdict().items():
+        made[f"{name}_old"] = value
+    made.update(made.pop("new")._asdict())
+    made.update(name=kind(call), t_s=call.t_ns / 1e9, srtt_us=call.srtt_us8 >> 3,
+                limit=call.clamp,
+                acked=call.rs_acked_sacked if call.call == calls.CONG_CONTROL else call.arg)
+    if call.call == calls.SSTHRESH:
+        made["ssthresh"] = call.ret
+    elif call.call == calls.UNDO:
+        made["cwnd"] = call.ret
+    elif call.call == calls.SET_STATE:
+        made["ca_state"] = call.arg
+    return made
+
+
 def of(run, policy, *names):
-    """The events of a run's only flow of this policy as dicts, oldest first, with `name` and `t_s`;
-    only those so named, if names are given."""
-    known = {**oracle.NAMES, **oracle.POLICIES[policy].CODES}
-    times, records = run.events[f"satcc:{policy}"]
-    rows = []
-    for time, record in zip(times, records):
-        row = {field: int(record[field]) for field in records.dtype.names
-               if not field.startswith("common_")}
-        rows.append({**row, "name": known[row["event"]], "t_s": int(time) / 1e9})
-    return [row for row in rows if not names or row["name"] in names]
+    """The decisions of a run's only flow of this policy, oldest first; of these names, if any."""
+    found = map(row, calls.of_run(run, {policy}, {"reno": {}}).get(policy, ()))
+    return [one for one in found if (one["name"] in names if names else one["name"])]
 
 
 def windows(run, policy, count):
@@ -36,9 +68,3 @@ def with_ssthresh(made, ssthresh, initcwnd=0):
     sender = dataclasses.replace(made.sender, ssthresh=ssthresh, initcwnd=initcwnd)
     flows = (Flow("cubic", bytes=1000), dataclasses.replace(made.flows[0], start_s=5))
     return dataclasses.replace(made, sender=sender, flows=flows)
-
-
-def broken_chain(rows, credit):
-    """Pairs of events between which the carried credit changed."""
-    return [(before, after) for before, after in zip(rows, rows[1:])
-            if after["name"] != "init" and after[f"credit_old_{credit}"] != before[f"credit_{credit}"]]

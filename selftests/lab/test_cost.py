@@ -12,10 +12,9 @@ import pytest
 
 from bench import cost
 from bench.lab import measure, trace
+from selftests.oracle import calls
 
 pytestmark = pytest.mark.lab
-
-GREW = (2, 3, 4, 5)         # events of an ACK: modules/event.h
 
 
 def counted(lab, scenario):
@@ -36,7 +35,7 @@ def calls_of(run, name):
         "ftrace:funcgraph_exit"]
     address, = [int(line.split()[1], 16) for line in run.read("cost.callbacks").decode().splitlines()
                 if line.split()[2] == name]
-    mine = exits[exits["func"] == address]
+    mine = exits[cost.calls(exits, address)]
     return (mine["rettime"] - mine["calltime"]).astype(int)
 
 
@@ -74,23 +73,11 @@ def test_acks_are_those_the_kernel_worked_on(lossy):
 
 
 def test_every_call_of_our_policy_is_counted(lab, geo):
-    """As many calls as its own trace has decisions, in the same transfer played with the trace on.
-    The kernel's hybla has functions of the same names: only ours are counted."""
+    """As many calls as satcc_log records in the same transfer played with it.  The kernel's hybla has
+    functions of the same names: only ours are counted."""
     small = geo("hybla_full", bytes=300_000)
     run = counted(lab, small)
     avoid, = [one for one in cost.of_run(run).callbacks if one.slots == ("cong_avoid",)]
-    _, decisions = lab.run(small).events["satcc:hybla_full"]
+    recorded = calls.of_run(lab.run(small), {"hybla_full"})["hybla_full"]
     assert avoid.name == "hybla_cong_avoid"
-    assert avoid.calls == np.isin(decisions["event"], GREW).sum() > 20
-
-
-def test_counting_with_the_policys_events_on_is_dearer(lab, geo):
-    """That they are off otherwise: the same transfer, but with them on."""
-    small = geo("hybla_full", bytes=300_000)
-    off = cost.of_run(counted(lab, small)).per_ack
-    on = dataclasses.replace(small, trace=(), after=cost.AFTER, before=(
-        *cost.before("hybla_full")[:-2],
-        # Into a buffer of its own, as what is counted has to be alone in the other.
-        "mkdir $T/instances/own && echo 1 > $T/instances/own/events/satcc/hybla_full/enable",
-        *cost.before("hybla_full")[-2:]))
-    assert cost.of_run(lab.run(on, cost.files(lab.image.release))).per_ack > off + 50
+    assert avoid.calls == sum(call.call == calls.CONG_AVOID for call in recorded) > 20

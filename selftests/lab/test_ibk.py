@@ -2,19 +2,15 @@
 """Increase-by-K in a real kernel, over real paths."""
 
 import dataclasses
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 from bench.lab import measure
-from selftests import henderson_katz as paper
+from selftests import oracle
 from selftests.lab import decisions
 
 pytestmark = pytest.mark.lab
 
-ONE = 1 << 16
-AUTO, BELOW, NO_RTT = 1, 2, 4
 # A link that is never the limit, and one ACK a segment, so that ACK n of the tables is ACK n here.
 EACH_ACK = {"rate_mbit": 100, "queue_packets": 2000, "receiver": {"quickack": 1}}
 
@@ -57,23 +53,17 @@ def test_a_window_of_100(lab, path, k, expected):
 
 @pytest.mark.parametrize("table", [
     {"bytes": 5_000_000}, {"seconds": 60, "loss_pct": 1},
-    {"seconds": 60, "loss_pct": 1, "parameters": {"k_auto": 1, "rtt_ref_ms": 400}},
     {"seconds": 30, "rtt_ms": 100, "rate_mbit": 10, "parameters": {"k": 255}}],
-    ids=["queue", "loss", "auto", "k=255"])
+    ids=["queue", "loss", "k=255"])
 def test_every_step_is_exact(lab, path, table):
-    """Every window of the run, recomputed from the report's line, and the credit carried through."""
+    """Each window by the oracle, over ACKs of one segment and of more, and never more than was
+    acknowledged."""
     run = lab.run(path(**table))
-    rows = events(run)
-    checked = [row for row in rows if row["name"] in decisions.GROWTH]
-    for row in checked:
-        flow = paper.Flow(row["cwnd_old"], row["ssthresh"], paper.Q16, limit=row["limit"],
-                          credit=row["credit_old_q16"] * paper.Q16)
-        assert flow.ack(row["k_q16"] * paper.Q16, row["acked"]) == row["cwnd"], row
-        assert flow.credit == row["credit_q16"] * paper.Q16, row
-        assert row["cwnd"] <= row["cwnd_old"] + row["acked"]
-    assert sum(row["name"] == "avoid" for row in checked) > 100
-    assert not decisions.broken_chain(rows, "q16")
-    assert any(row["acked"] > 1 for row in checked), "delayed ACKs were not met"
+    assert oracle.check(run).raise_first().changes > 100
+    rows = events(run, *decisions.GROWTH)
+    assert sum(row["name"] == "avoid" for row in rows) > 100
+    assert all(row["cwnd"] <= row["cwnd_old"] + row["acked"] for row in rows)
+    assert any(row["acked"] > 1 for row in rows), "delayed ACKs were not met"
 
 
 def test_k_of_one_is_reno(lab, path):
@@ -87,50 +77,24 @@ def test_k_of_one_is_reno(lab, path):
     assert count > 1000 and np.abs(mine[:count] - other[:count]).max() <= 1
 
 
-@pytest.mark.parametrize("rtt_ms, rule, k", [(600, 0, 4), (400, BELOW, 1)])
-def test_rtt_threshold(lab, path, rtt_ms, rule, k):
-    run = lab.run(path(seconds=30, loss_pct=1, rtt_ms=rtt_ms, parameters={"rtt_min_ms": 500}))
-    rows = events(run, "avoid")
-    assert len(rows) > 100
-    assert {(row["rule"], row["k_q16"]) for row in rows} == {(rule, k * ONE)}
-
-
-def test_the_threshold_is_for_the_path_and_not_its_queue(lab, path):
-    """400 ms and as much of queue again: the smoothed RTT goes over 500 ms, K stays 1."""
-    run = lab.run(path(seconds=40, rtt_ms=400, parameters={"rtt_min_ms": 500}))
-    rows = events(run, "avoid", "start", "start_exit")
-    assert max(row["srtt_us"] for row in rows) > 550_000
-    assert {row["k_q16"] for row in rows} == {ONE}
-
-
-@pytest.mark.parametrize("rtt_ms, low, high", [(600, 4, 4.02), (450, 2.25, 2.27), (250, 1, 1),
-                                               (900, 8, 8)])
-def test_k_from_the_rtt(lab, path, rtt_ms, low, high):
-    """(RTT / 300 ms)^2 of the smallest RTT, however long the queue makes the last one."""
-    run = lab.run(path(seconds=30, rtt_ms=rtt_ms, parameters={"k_auto": 1, "k": 255}))
-    rows = events(run, *decisions.GROWTH)
-    for row in rows:
-        exact = paper.auto_k(Fraction(row["min_rtt_us"]), 300_000)
-        assert row["k_q16"] == paper.rounded_down(exact, paper.Q16) * ONE and row["rule"] == AUTO
-        assert low * ONE <= row["k_q16"] <= high * ONE
-    assert max(row["srtt_us"] for row in rows) > 1.3 * rtt_ms * 1000
-
-
 def test_parameters_reach_a_running_flow(lab, path):
-    """k and k_auto are read at every ACK; the reference too."""
-    parameters = "/sys/module/tcp_ibk/parameters"
-    run = lab.run(path(seconds=30, parameters={"k": 4}, commands=[
-        f"sleep 5; echo 7 > {parameters}/k", f"sleep 12; echo 1 > {parameters}/k_auto",
-        f"sleep 20; echo 400 > {parameters}/rtt_ref_ms"]))
-    rows = events(run, *decisions.GROWTH, "held")
-    seen = list(dict.fromkeys(row["k_q16"] for row in rows))
-    assert [round(k / ONE, 1) for k in seen] == [4, 7, 4, 2.3]
+    """k is read at every ACK: so many segments for a window acknowledged, before and after."""
+    made = path(rate_mbit=10, seconds=24, parameters={"k": 4}, commands=[
+        "sleep 17; echo 9 > /sys/module/tcp_ibk/parameters/k"])
+    run = lab.run(decisions.with_ssthresh(made, 60))
+    changed_s = events(run, "init")[0]["t_s"] - 5.6 + 17
+    rows = events(run, "avoid")
+    for k, part in ((4, [row for row in rows if row["t_s"] < changed_s - 1]),
+                    (9, [row for row in rows if row["t_s"] > changed_s + 1])):
+        windows = sum(row["acked"] / row["cwnd_old"] for row in part)
+        grown = part[-1]["cwnd"] - part[0]["cwnd_old"]
+        assert windows > 5 and grown / windows == pytest.approx(k, rel=0.1)
 
 
 def test_loss_halves_and_drops_the_credit(lab, path):
     run = lab.run(path(seconds=60, loss_pct=1))
     states = events(run, "state")
-    assert any(row["credit_old_q16"] for row in states)
+    assert any(row["credit_q16_old"] for row in states)
     assert all(row["credit_q16"] == 0 and row["ca_state"] >= decisions.CWR for row in states)
     halved = events(run, "ssthresh")
     assert halved and all(row["ssthresh"] == max(row["cwnd_old"] // 2, 2) for row in halved)
@@ -146,7 +110,6 @@ def test_a_timeout_drops_the_credit(lab, path):
     assert lost and all(row["credit_q16"] == 0 for row in lost)
     grown = [row for row in events(run, *decisions.GROWTH) if row["t_s"] > lost[-1]["t_s"]]
     assert {row["ca_state"] for row in grown} >= {0, decisions.LOSS}
-    assert {row["k_q16"] for row in grown} == {4 * ONE}
 
 
 def test_idle_restart_drops_the_credit(lab, path):
@@ -156,7 +119,7 @@ def test_idle_restart_drops_the_credit(lab, path):
         made.flows[0], dataclasses.replace(made.flows[1], pause_ms=10_000))))
     rows = events(run)
     idle, = [number for number, row in enumerate(rows) if row["name"] == "idle"]
-    assert rows[idle]["credit_old_q16"] and not rows[idle]["credit_q16"]
+    assert rows[idle]["credit_q16_old"] and not rows[idle]["credit_q16"]
     assert rows[idle - 1]["cwnd"] > 20 and rows[idle + 1]["cwnd_old"] <= 10
 
 
@@ -190,7 +153,6 @@ def test_switch_on_a_live_flow(lab, path):
     assert len(inits) == 2
     for row in inits:
         assert row["cwnd"] == row["cwnd_old"] > 10 and row["credit_q16"] == 0
-        assert row["min_rtt_us"] >= 600_000
     assert measure.FlowView(run).transfer_s(3_000_000)
 
 
@@ -204,8 +166,7 @@ def test_paced_unless_told_otherwise(lab, path):
 
 
 @pytest.mark.parametrize("rtt_ms, parameters, enabled, k", [
-    (600, {"k": 6}, 1, 6), (600, {"k": 1}, 0, 1), (600, {"rtt_min_ms": 601}, 0, 1),
-    (500, {"k_auto": 1}, 1, 3)])                # 2.78
+    (600, {"k": 6}, 1, 6), (600, {"k": 1}, 0, 1)])
 def test_cc_info_tells_k_and_the_rtts(lab, path, rtt_ms, parameters, enabled, k):
     """Vegas' record in TCP_CC_INFO, which inet_diag has too."""
     said = lab.run(path(bytes=300_000, rtt_ms=rtt_ms, parameters=parameters)).json("flow-0.json")

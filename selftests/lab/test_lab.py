@@ -2,12 +2,14 @@
 """The lab itself: that a run repeats, that the link is the one asked for, and how it fails."""
 
 import dataclasses
+import itertools
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -73,8 +75,59 @@ def test_initramfs_is_reproducible(lab):
     assert image.build(KERNEL).identity == lab.image.identity
 
 
-def test_a_boot_repeats(lab, lossy, tmp_path):
-    """A machine booted anew gives the packets of the one saved before."""
+@pytest.fixture
+def asked_at_every_look(monkeypatch):
+    """The monitor is asked all the time, not only after a silence; how often it was."""
+    asked = []
+    send = machine.Monitor.send
+    monkeypatch.setattr(machine, "LOOK_S", 0.001)
+    monkeypatch.setattr(machine, "LOOKS_PER_QUESTION", 1)
+    # At this pace it may be given no turn between two questions.
+    monkeypatch.setattr(machine, "STILL_ANSWERS", 10_000)
+    monkeypatch.setattr(machine.Monitor, "send", lambda monitor, command, **arguments: (
+        asked.append(command), send(monitor, command, **arguments))[1])
+    return asked
+
+
+def booted(lab, tmp_path, late=""):
+    """Fingerprint of a new boot.  late: "main" or "guest", the emulator's thread that the host gives
+    little time."""
+    with machine.Machine(lab.image, tmp_path / "console.log") as booting:
+        main = booting.process.pid
+        for thread in map(int, os.listdir(f"/proc/{main}/task")):
+            if late == ("main" if thread == main else "guest"):
+                os.setpriority(os.PRIO_PROCESS, thread, 19)
+        booting.wait_until_booted()
+        return booting.fingerprint()
+
+
+@pytest.fixture(scope="module")
+def fingerprint(lab, tmp_path_factory):
+    """Of a boot of which nothing is asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "LOOKS_PER_QUESTION", 1_000_000)
+        return booted(lab, tmp_path_factory.mktemp("boot"), late="main")
+
+
+def test_a_boot_repeats(lab, fingerprint, tmp_path):
+    """All that is saved of a machine is the same, whichever of the emulator's threads is late.
+    `python3 -m bench.lab.boots 50` boots fifty times on a busy host."""
+    assert booted(lab, tmp_path, late="guest") == fingerprint
+
+
+def test_a_boot_does_not_see_the_monitor(lab, fingerprint, tmp_path, asked_at_every_look):
+    assert booted(lab, tmp_path) == fingerprint
+    assert asked_at_every_look.count("query-replay") > 100
+
+
+def test_a_run_does_not_see_the_monitor(lab, lossy, asked_at_every_look):
+    undisturbed = lab.run(lossy).hash
+    asked_at_every_look.clear()
+    assert lab.run(lossy, use_cache=False).hash == undisturbed
+    assert asked_at_every_look.count("query-replay") > 100
+
+
+def test_a_new_boot_gives_the_same_packets(lab, lossy, tmp_path):
     state = tmp_path / "state.qcow2"
     machine._boot(lab.image, tmp_path / "console.log", state)
     again = dataclasses.replace(lab.snapshot, state=state)
@@ -186,9 +239,50 @@ def test_a_guest_that_ends_early_is_told(lab, tmp_path):
     assert "cut short" in failing(lab, tmp_path, "poweroff -f; sleep 10")
 
 
-def test_a_stall_is_told(lab, tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "STALL_WALL_S", 3)
-    assert "no sign of life" in failing(lab, tmp_path, "while :; do :; done")
+def test_a_guest_that_loops_is_told(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "SILENCE_S", 3)
+    assert "printed nothing for 3 s of its own time" in failing(lab, tmp_path, "while :; do :; done")
+
+
+def test_a_guest_that_waits_for_ever_is_told(lab, tmp_path):
+    """Idle time is skipped: this takes seconds."""
+    assert "printed nothing for 600 s of its own time" in failing(lab, tmp_path, "sleep 1000000")
+
+
+def test_a_guest_whose_time_stands_still_is_told(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "LOOKS_PER_QUESTION", 1)
+    with machine.Machine(lab.image, tmp_path / "console.log") as paused:
+        paused.monitor("stop")
+        with pytest.raises(LabError, match="time stands still"):
+            paused.wait(lambda: False)
+
+
+def test_a_slow_host_is_no_stall(lab, tmp_path, monkeypatch):
+    """Hours pass on the host's clock while a guest's one long step prints nothing."""
+    hours = itertools.count(0, 3600)
+    monkeypatch.setattr(machine, "time", types.SimpleNamespace(
+        monotonic=lambda: next(hours), sleep=time.sleep))
+    outcome = machine.run_job(lab.snapshot, {"run": b"sleep 300; echo 1 > /run/out/done"},
+                              tmp_path / "console.log")
+    assert outcome.files["done"] == b"1\n"
+
+
+def test_a_stopped_emulator_is_no_stall(lab, tmp_path, monkeypatch):
+    """The host gives it no turn for twice as many looks as a guest's time may stand still for."""
+    looks, look = itertools.count(), machine.Monitor.look
+    limit = 2 * machine.STILL_ANSWERS * machine.LOOKS_PER_QUESTION
+
+    def looked(monitor):
+        number = next(looks)
+        if number in (10, 10 + limit):
+            emulator, = emulators(os.getpid())
+            os.kill(int(emulator), signal.SIGSTOP if number == 10 else signal.SIGCONT)
+        look(monitor)
+
+    monkeypatch.setattr(machine, "LOOK_S", 0.005)
+    monkeypatch.setattr(machine.Monitor, "look", looked)
+    machine.run_job(lab.snapshot, {"run": b"sleep 300"}, tmp_path / "console.log")
+    assert next(looks) > limit
 
 
 def test_a_wrong_set_up_is_refused(lab, geo, tmp_path):
@@ -226,13 +320,12 @@ def test_interrupt_leaves_nothing(lab, arguments, number):
         cwd=paths.TOP, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))     # a job's may be off
     try:
-        end = time.monotonic() + 60
-        while not emulators(bench.pid) and time.monotonic() < end:
+        while not emulators(bench.pid) and bench.poll() is None:
             time.sleep(0.02)
         assert emulators(bench.pid)
-        time.sleep(1)
+        time.sleep(1)                           # somewhere in its course
         bench.send_signal(number)
-        said, _ = bench.communicate(timeout=60)
+        said, _ = bench.communicate()           # a deaf one plays on to its end
     finally:
         if bench.poll() is None:
             os.killpg(bench.pid, signal.SIGKILL)

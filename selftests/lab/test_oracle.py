@@ -4,19 +4,23 @@ each does."""
 
 import dataclasses
 import functools
+import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 
 from bench.lab import image, machine
-from bench.lab.paths import TOP
+from bench.lab.paths import TOP, policies
 from bench.lab.run import Lab
 from bench.lab.scenario import Flow
 from selftests import oracle
+from selftests.oracle import calls
 
 pytestmark = pytest.mark.lab
 
-POLICIES = ("hybla_full", "mtsi", "ibk", "constant_rate", "westwood_abse")
+POLICIES = policies()
 EACH_ACK = {"quickack": 1}
 ECN = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
 
@@ -48,12 +52,9 @@ def unusual(geo):
     """No parameter at its default, a pause of three seconds, a timeout, and a flow that goes from
     policy to policy."""
     made = geo(rate_mbit=4, seconds=1, loss_pct=0.3, capture=False, modules={
-        "tcp_hybla_full": {"rtt0_ms": 150, "loss_hybla": 1, "hoe_wait_train": 1, "hoe_scale": 150,
-                           "hoe_min_acks": 5, "gamma": 10, "iw_rho": 1, "rho_max": 3},
-        "tcp_mtsi": {"mode": "linear", "loss_mtsi": 1, "iw": 6, "f0": 1, "f_max": 9, "linear_thr": 60},
-        "tcp_ibk": {"k_auto": 1, "rtt_min_ms": 300, "rtt_ref_ms": 250},
-        "tcp_constant_rate": {"c": 30, "use_min_rtt": 1, "bound": 0},
-        "tcp_westwood_abse": {"history": 0, "tau_n": 4, "recovery_start": 0, "t_min_div": 4}})
+        "tcp_hybla_full": {"rtt0_ms": 150, "iw_rho": 1},
+        "tcp_mtsi": {"mode": "linear", "loss_mtsi": 1, "linear_thr": 60},
+        "tcp_ibk": {"k": 7}, "tcp_constant_rate": {"c": 30}})
     path = f"tc -n satellite qdisc change dev right root netem limit {made.flight_packets()} delay 300ms"
     changes = tuple((4000 + 2500 * n, policy) for n, policy in enumerate(POLICIES * 2))
     return dataclasses.replace(
@@ -71,10 +72,9 @@ def dense(geo):
     yield geo("mtsi", modules={"tcp_mtsi": {"mode": "const", "const_k": 1}}, **wide)
     yield geo("constant_rate", modules={"tcp_constant_rate": {"c": 10_000}}, **wide)
     yield geo("ibk", modules={"tcp_ibk": {"k": 255}}, **wide)
-    yield geo("westwood_abse", modules={"tcp_westwood_abse": {"astart": 0}}, **wide)
-    yield geo("hybla_full", modules={"tcp_hybla_full": {"hoe": 0}}, **wide)
-    yield geo("hybla_full", modules={"tcp_hybla_full": {"hoe": 0, "gamma": 20_000, "rtt0_ms": 500}},
-              **wide)
+    yield geo("westwood_abse", **wide)
+    yield geo("hybla_full", **wide)
+    yield geo("hybla_full", modules={"tcp_hybla_full": {"rtt0_ms": 500}}, **wide)
     yield geo("hybla_full", **lossy)
     yield geo("constant_rate", modules={"tcp_constant_rate": {"c": 1600}}, **lossy)
 
@@ -96,39 +96,68 @@ def test_unusual_parameters_and_changes_of_policy(lab, geo):
     run = lab.run(unusual(geo))
     print(report := oracle.check(run).raise_first())
     assert set(report.counts) == set(POLICIES)
-    for policy, count in report.counts.items():
-        _, records = run.events[f"satcc:{policy}"]
-        assert count.flows == 2 and {1, 9} <= set(records["event"].tolist()), policy
+    for policy, made in calls.of_run(run, POLICIES).items():
+        events = {(call.call, call.arg) for call in made if call.call == calls.CWND_EVENT}
+        assert report.counts[policy].flows == 2 and sum(call.call == calls.INIT for call in made) >= 2
+        assert (calls.CWND_EVENT, calls.CWND_RESTART) in events or policy == "westwood_abse", policy
+        # Of mtsi's ACKs that find the window not filled only this run has some.
+        assert policy != "mtsi" or any(call.call == calls.CONG_AVOID and not call.cwnd_limited
+                                       for call in made)
 
 
 def test_rough_run_has_it_all(lab, geo):
     """Or the mutants below could not tell."""
     report = oracle.check(lab.run(rough(geo))).raise_first()
     assert set(report.counts) == set(POLICIES)
-    events = lab.run(rough(geo)).events
+    for policy, made in calls.of_run(lab.run(rough(geo)), POLICIES).items():
+        states = {calls.OPEN, calls.CWR, calls.RECOVERY, calls.LOSS}
+        assert states <= {call.arg for call in made if call.call == calls.SET_STATE}, policy
+        assert {calls.SSTHRESH, calls.UNDO} <= {call.call for call in made}, policy
+        grown = [call for call in made if call.call in (calls.CONG_AVOID, calls.CONG_CONTROL)]
+        assert len(grown) > 300, policy
+        assert policy == "mtsi" or not all(call.cwnd_limited for call in grown), policy
+
+
+def test_a_kept_run_is_checked_by_the_command(lab, geo):
+    """python3 -m selftests.oracle RUN, as its README prints it."""
+    def oracle_of(folder):
+        return subprocess.run([sys.executable, "-m", "selftests.oracle", str(folder)], cwd=TOP,
+                              text=True, capture_output=True)
+    run = lab.run(rough(geo))
+    done = oracle_of(run.folder)
+    assert done.returncode == 0, done.stderr
     for policy in POLICIES:
-        _, records = events[f"satcc:{policy}"]
-        states = set(records["ca_state"].tolist())
-        assert {0, 3, 4} <= states and len(records) > 300, (policy, states, len(records))
-    _, records = events["satcc:westwood_abse"]
-    assert records["mark"].any()
+        assert re.search(rf"^{policy}: 1 flows, \d+ calls, \d+ window changes", done.stdout, re.M)
+    done = oracle_of(run.folder.parent)
+    assert done.returncode == 2 and "no folder of a run" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 # policy -> (what is wrong, file, text, text instead).  The texts occur once.
 MUTANTS = {
     "hybla_full": [
         ("acked counts as 1", "hybla/tcp_hybla_full.c",
-         "basis.rho_q16, acked)", "basis.rho_q16, 1)"),
+         "ca->rho_q16 : SATCC_Q16_ONE, acked));", "ca->rho_q16 : SATCC_Q16_ONE, 1));"),
         ("rho^2 is 1/65536 too much", "modules/rho.h",
          "rho_q16 * rho_q16 >> SATCC_Q16_SHIFT;", "rho_q16 * rho_q16 / SATCC_Q16_ONE + 1;"),
         ("credit outlives a loss", "hybla/tcp_hybla_full.c",
-         "ca->credit = (struct satcc_credit){};", ""),
+         "if (new_state != TCP_CA_Disorder)\n\t\tca->credit = (struct satcc_credit){};", ""),
         ("the last RTT is the minimum", "hybla/tcp_hybla_full.c",
-         "ca->min_rtt_us && rtt_us >= ca->min_rtt_us", "ca->min_rtt_us == rtt_us"),
+         "!ca->own_rtt_us || rtt_us < ca->own_rtt_us", "rtt_us"),
         ("Hoe's sum of t a has a square", "modules/hoe.h",
          "hoe->sum_ta += t_us * pkts;", "hoe->sum_ta += t_us * pkts * pkts;"),
-        ("a loss leaves the window", "hybla/tcp_hybla_full.c",
-         "ev.ssthresh = tcp_reno_ssthresh(sk);", "ev.ssthresh = max(ev.cwnd, 2U);"),
+        ("RTT samples are taken for three quarters", "hybla/tcp_hybla_full.c",
+         "hybla_update_rtt(sk, sample->rtt_us);", "hybla_update_rtt(sk, sample->rtt_us / 4 * 3);"),
+        ("it grows though cwnd is not the limit", "hybla/tcp_hybla_full.c",
+         "\tif (!tcp_is_cwnd_limited(sk))\n\t\treturn;\n\n\tby_rho", "\tby_rho"),
+        ("it is never paced after the train", "hybla/tcp_hybla_full.c",
+         "satcc_cwnd_limit(tp));\n\tsatcc_pacing_enable(sk);", "satcc_cwnd_limit(tp));"),
+        ("pacing ends with the first recovery", "hybla/tcp_hybla_full.c",
+         "if (new_state == TCP_CA_Open)\n\t\treturn;",
+         "if (new_state == TCP_CA_Open) {\n\t\tsk->sk_pacing_status = SK_PACING_NONE;"
+         "\n\t\treturn;\n\t}"),
+        ("RTT_min is of before the timeout", "hybla/tcp_hybla_full.c",
+         "if (new_state == TCP_CA_Loss)\n\t\tca->own_rtt_us = 0;", ""),
     ],
     "mtsi": [
         ("acked counts as 1", "mtsi/tcp_mtsi.c",
@@ -136,54 +165,120 @@ MUTANTS = {
         ("a zone ends a segment early", "mtsi/mtsi_increase.h",
          "growth->cwnd >= rule->thr[zone]", "growth->cwnd + 1 >= rule->thr[zone]"),
         ("F outlives a timeout", "mtsi/tcp_mtsi.c",
-         "if (new_state == TCP_CA_Loss)\n\t\tmtsi_reset(sk);", ""),
-        ("F is 2 above the thresholds", "mtsi/tcp_mtsi.c", ".above = 1,", ".above = 2,"),
+         "if (new_state == TCP_CA_Loss)\n\t\tWRITE_ONCE(mtsi_state(sk)->f, 0);", ""),
+        ("F is 2 above the thresholds", "mtsi/tcp_mtsi.c", ".above = 1 };", ".above = 2 };"),
         ("the first K everywhere", "mtsi/mtsi_increase.h", "rule->k[zone];", "rule->k[0];"),
-        ("a loss leaves the window", "mtsi/tcp_mtsi.c",
-         "ev.ssthresh = tcp_reno_ssthresh(sk);", "ev.ssthresh = max(ev.cwnd, 2U);"),
+        ("growth stops at 60 segments", "mtsi/tcp_mtsi.c",
+         "if (!tcp_is_cwnd_limited(sk))", "if (!tcp_is_cwnd_limited(sk) || tcp_snd_cwnd(tp) >= 60)"),
+        # Steps end at the target instead: at a threshold that is passed the loop would not end.
+        ("the compare with a threshold is flipped", "mtsi/mtsi_increase.h",
+         "growth->cwnd >= rule->thr[zone])\n\t\t\tzone++;\n\n\t\tif (zone < rule->zones) {"
+         "\n\t\t\tend = min(rule->thr[zone], target);",
+         "growth->cwnd < rule->thr[zone])\n\t\t\tzone++;\n\n\t\tif (zone < rule->zones) {"
+         "\n\t\t\tend = target;"),
+        ("a loss leaves three quarters", "mtsi/tcp_mtsi.c",
+         "static struct tcp_congestion_ops tcp_mtsi __read_mostly = {\n\t.init\t\t= mtsi_init,"
+         "\n\t.ssthresh\t= tcp_reno_ssthresh,",
+         "static u32 three(struct sock *sk) { return max(tcp_snd_cwnd(tcp_sk(sk)) / 4 * 3, 2U); }\n"
+         "static struct tcp_congestion_ops tcp_mtsi __read_mostly = {\n\t.init = mtsi_init, "
+         ".ssthresh = three,"),
+        ("the count of avoidance is raised on a change of state", "mtsi/tcp_mtsi.c",
+         "if (new_state == TCP_CA_Loss)",
+         "tcp_sk(sk)->snd_cwnd_cnt++;\n\tif (new_state == TCP_CA_Loss)"),
+        ("the flow is said to be limited by cwnd", "mtsi/tcp_mtsi.c",
+         "if (!tcp_is_cwnd_limited(sk))\n\t\treturn;", "tp->is_cwnd_limited = 1;"),
     ],
     "ibk": [
         ("acked counts as 1", "ibk/tcp_ibk.c",
-         "basis.k_q16, acked)", "basis.k_q16, 1)"),
-        ("no bound", "ibk/ibk.h", "min_t(u64, k_q16, price_q16)", "k_q16"),
-        ("credit outlives a loss", "ibk/tcp_ibk.c", "ca->credit_q16 = 0;", ""),
-        ("no growth at ssthresh", "ibk/ibk.h",
-         "if (!acked)", "if (cwnd < ssthresh || cwnd == min(ssthresh, limit))"),
-        ("K is one more", "ibk/ibk.h",
-         "return config->k << SATCC_Q16_SHIFT;", "return (config->k + 1) << SATCC_Q16_SHIFT;"),
-        ("a loss leaves the window", "ibk/tcp_ibk.c",
-         "ev.ssthresh = tcp_reno_ssthresh(sk);", "ev.ssthresh = max(ev.cwnd, 2U);"),
+         "satcc_param(k), acked, satcc_counted", "satcc_param(k), 1, satcc_counted"),
+        ("no bound", "modules/credit.h",
+         "if (gain > (u64)cwnd << shift) {", "if (shift == 20 && gain > (u64)cwnd << shift) {"),
+        ("credit outlives a loss", "ibk/tcp_ibk.c",
+         "if (new_state > TCP_CA_Disorder)", "if (new_state > TCP_CA_Loss)"),
+        ("credit outlives idle", "ibk/tcp_ibk.c",
+         "if (event == CA_EVENT_CWND_RESTART)", "if (event == CA_EVENT_LOSS)"),
+        ("K is one more", "ibk/tcp_ibk.c",
+         "satcc_param(k), acked, satcc_counted", "satcc_param(k) + 1, acked, satcc_counted"),
+        ("acked counts twice", "ibk/tcp_ibk.c",
+         "satcc_param(k), acked, satcc_counted", "satcc_param(k), 2 * acked, satcc_counted"),
+        ("an undo returns half", "ibk/tcp_ibk.c",
+         "static struct tcp_congestion_ops tcp_ibk __read_mostly = {\n\t.init\t\t= ibk_init,"
+         "\n\t.ssthresh\t= tcp_reno_ssthresh,\n\t.undo_cwnd\t= tcp_reno_undo_cwnd,",
+         "static u32 half(struct sock *sk) { return max(tcp_reno_undo_cwnd(sk) / 2, 2U); }\n"
+         "static struct tcp_congestion_ops tcp_ibk __read_mostly = {\n\t.init = ibk_init, "
+         ".ssthresh = tcp_reno_ssthresh, .undo_cwnd = half,"),
+        ("cwnd grows where the credit is dropped", "ibk/tcp_ibk.c",
+         "if (new_state > TCP_CA_Disorder)",
+         "if (new_state == TCP_CA_Disorder)"
+         "\n\t\ttcp_snd_cwnd_set(tcp_sk(sk), tcp_snd_cwnd(tcp_sk(sk)) + 1);"
+         "\n\tif (new_state > TCP_CA_Disorder)"),
     ],
     "constant_rate": [
         ("acked counts as 1", "constant_rate/tcp_constant_rate.c",
-         "basis.a_q20, basis.bound, acked)", "basis.a_q20, basis.bound, 1)"),
+         "a_q20, acked, satcc_counted", "a_q20, 1, satcc_counted"),
         ("c rtt", "constant_rate/constant_rate.h",
          "c * rtt * rtt;", "c * rtt * 1000000;"),
-        ("credit outlives a loss", "constant_rate/tcp_constant_rate.c", "ca->credit_q20 = 0;", ""),
-        ("the remainder is dropped, as in ns-2", "constant_rate/constant_rate.h",
-         "return satcc_avoid_by(credit_q20, cwnd, limit, a_q20, price_q20, acked);",
-         "limit = satcc_avoid_by(credit_q20, cwnd, limit, a_q20, price_q20, acked);"
-         "\n\tif (limit > cwnd)\n\t\t*credit_q20 = 0;\n\treturn limit;"),
+        ("credit outlives a loss", "constant_rate/tcp_constant_rate.c",
+         "if (new_state > TCP_CA_Disorder)", "if (new_state > TCP_CA_Loss)"),
+        ("the remainder is dropped, as in ns-2", "constant_rate/tcp_constant_rate.c",
+         "a_q20, acked, satcc_counted(tp, acked)));",
+         "a_q20, acked, satcc_counted(tp, acked)));\n\tca->credit_q20 = 0;"),
         ("the minimum RTT for the smoothed", "constant_rate/tcp_constant_rate.c",
-         "satcc_param(use_min_rtt) ?", "!satcc_param(use_min_rtt) ?"),
-        ("no bound", "constant_rate/constant_rate.h", "if (bound)", "if (!bound)"),
+         "a_q20 = constant_rate_a_q20(satcc_param(c), satcc_srtt_us(tp));",
+         "a_q20 = constant_rate_a_q20(satcc_param(c), satcc_min_rtt_us(tp));"),
+        ("the window doubles when Recovery ends", "constant_rate/tcp_constant_rate.c",
+         "if (new_state > TCP_CA_Disorder)",
+         "if (new_state == TCP_CA_Open && inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery)"
+         "\n\t\ttcp_sk(sk)->snd_ssthresh *= 2;\n\tif (new_state > TCP_CA_Disorder)"),
+        ("the window doubles once Recovery is over", "constant_rate/tcp_constant_rate.c",
+         "if (event == CA_EVENT_CWND_RESTART)",
+         "if (event == CA_EVENT_COMPLETE_CWR)"
+         "\n\t\ttcp_snd_cwnd_set(tcp_sk(sk), 2 * tcp_snd_cwnd(tcp_sk(sk)));"
+         "\n\tif (event == CA_EVENT_CWND_RESTART)"),
+        ("ssthresh grows with the window", "constant_rate/tcp_constant_rate.c",
+         "WRITE_ONCE(ca->a_pkts, constant_rate_a_pkts(a_q20));",
+         "WRITE_ONCE(ca->a_pkts, constant_rate_a_pkts(a_q20));\n\ttp->snd_ssthresh = "
+         "max(tp->snd_ssthresh, tcp_snd_cwnd(tp));"),
     ],
     "westwood_abse": [
-        ("alpha from tau, not two", "westwood_abse/abse.h",
-         "u32 two_tau = 2 * tau_us;", "u32 two_tau = tau_us;"),
-        ("U_max never ages", "westwood_abse/abse.h",
-         "hist->u_q16[hist->u_next] = u_q16;",
-         "hist->u_q16[hist->u_next] = max_t(u64, u_q16, hist->u_q16[hist->u_next]);"),
-        ("RE over half a round trip", "westwood_abse/abse.h",
-         "*window_us < rtt_us &&", "*window_us < rtt_us / 2 &&"),
-        ("the window is not BSE RTT_min", "westwood_abse/tcp_westwood_abse.c",
-         "abse_window(rate_q16, ca->min_rtt_us)", "abse_window(rate_q16, 1000000)"),
-        ("a mark reduces nothing", "westwood_abse/tcp_westwood_abse.c",
-         "if (basis.mark)\n\t\t\tev.ssthresh = min(ev.ssthresh, westwood_part(ev.cwnd));", ""),
-        ("Astart never raises", "westwood_abse/tcp_westwood_abse.c",
-         "else if (target <= ev.ssthresh)", "else"),
+        ("acked counts as 1", "westwood_abse/tcp_westwood_abse.c",
+         "westwood_grow(sk, acked);", "westwood_grow(sk, 1);"),
+        ("RE is not part of b", "westwood_abse/tcp_westwood_abse.c",
+         "max(ca->est.bse_q8, ca->est.re_q8) : 0", "ca->est.bse_q8 : 0"),
+        ("a mark leaves the window", "westwood_abse/tcp_westwood_abse.c",
+         "tp->snd_ssthresh = min(tp->snd_ssthresh, westwood_part(tp->prior_cwnd));", "(void)tp;"),
+        ("RTT_min outlives a timeout", "westwood_abse/tcp_westwood_abse.c", "ca->rearm = true;", ""),
+        ("BSE is rounded down", "westwood_abse/abse.h",
+         "ABSE_ALPHA_ONE / 2) >> ABSE_ALPHA_SHIFT", "0) >> ABSE_ALPHA_SHIFT"),
+        ("it grows though cwnd is not the limit", "westwood_abse/tcp_westwood_abse.c",
+         "\tif (!tcp_is_cwnd_limited(sk))\n\t\treturn;\n", ""),
+        ("an undo returns half", "westwood_abse/tcp_westwood_abse.c",
+         "return tcp_reno_undo_cwnd(sk);", "return max(tcp_reno_undo_cwnd(sk) / 2, 2U);"),
+        ("a window stands on four times its flight", "westwood_abse/tcp_westwood_abse.c",
+         "(u64)limit, 2 * ((u64)flight + acked)", "(u64)limit, 4 * ((u64)flight + acked)"),
+        ("it is paced as in slow start up to ssthresh", "westwood_abse/tcp_westwood_abse.c",
+         "limit /= 2;", "limit -= 0;"),
+        ("the last RTT of a round trip is its smallest", "westwood_abse/tcp_westwood_abse.c",
+         "!ca->round_rtt_us || rtt_us < ca->round_rtt_us", "rtt_us"),
     ],
 }
+
+
+def alone(fault):
+    """Of a fault that the rough run does not bring to light: a flow of its policy that does."""
+    local = "tc -n sender qdisc add dev right root tbf rate 5mbit burst 1600 limit 1600"
+    outage = [{"at_s": 8 + after_s, "hop": "satellite", "forward": {"delay_ms": 300, **loss}}
+              for after_s, loss in ((0, {"loss_pct": 100}), (0.4, {}))]
+    reordered = {"seconds": 20, "line": {"reorder_pct": 2}}
+    return {
+        ("westwood_abse", "acked counts as 1"): {"seconds": 30, "loss_pct": 1},
+        ("westwood_abse", "a mark leaves the window"):
+            {"rate_mbit": 10, "rtt_ms": 100, "seconds": 10, "capture": False, "before": [local]},
+        ("westwood_abse", "an undo returns half"): reordered,
+        ("westwood_abse", "a window stands on four times its flight"):
+            {"seconds": 14, "rate_mbit": 4, "queue_packets": 20, "change": outage},
+        ("ibk", "an undo returns half"): reordered,
+    }.get(fault)
 
 
 class FaultyLab(Lab):
@@ -216,13 +311,19 @@ class FaultyLab(Lab):
 
 @pytest.mark.parametrize("n", range(max(map(len, MUTANTS.values()))))
 def test_each_fault_is_found(geo, n):
-    """One image a round: the n-th fault of every policy, each seen by the oracle in its flow."""
+    """One image a round: the n-th fault of every policy, each seen by the oracle in its flow, of the
+    rough run or of one by itself."""
     lab = FaultyLab(n)
+    differences = {}
     try:
-        report = oracle.check(lab.run(rough(geo)))
+        for difference in oracle.check(lab.run(rough(geo))).differences:
+            differences.setdefault(difference.policy, difference)
+        for policy, what in lab.faults.items():
+            if link := alone((policy, what)):
+                report = oracle.check(lab.run(geo(policy, **link)))
+                differences |= {policy: report.differences[0]} if report.differences else {}
     finally:
         lab.forget()
-    found = {difference.policy: difference for difference in report.differences}
     for policy, what in lab.faults.items():
-        print(f"{policy}: {what}: {str(found.get(policy)).splitlines()[0]}")
-    assert set(found) == set(lab.faults), set(lab.faults) - set(found)
+        print(f"{policy}: {what}: {str(differences.get(policy)).splitlines()[0]}")
+    assert set(lab.faults) <= set(differences)

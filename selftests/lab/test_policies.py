@@ -11,12 +11,14 @@ import itertools
 import pytest
 
 from bench.lab import measure
+from bench.lab.paths import policies
 from selftests.lab import decisions
+from selftests.oracle import calls
 from selftests.lab.decisions import CWR, DISORDER, LOSS, RECOVERY
 
 pytestmark = pytest.mark.lab
 
-POLICIES = ["hybla_full", "mtsi", "ibk", "constant_rate", "westwood_abse"]
+POLICIES = policies()
 SACK_OFF = {"sysctl": {"net.ipv4.tcp_sack": 0}}
 TIMESTAMPS_OFF = {"sysctl": {"net.ipv4.tcp_timestamps": 0}}
 ECN_ON = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
@@ -66,9 +68,13 @@ def reordered(run):
 
 
 def undone(run):
-    """A reduction was found needless: the window is back, as the core asks."""
-    rows = events(run, "undo")
-    assert rows and all(row["cwnd"] >= row["cwnd_old"] for row in rows)
+    """A reduction was found needless: the next call finds the window that undo_cwnd() returned, and
+    that is the one that was reduced."""
+    calls_ = calls.of_run(run, {run.scenario.flows[0].cc})[run.scenario.flows[0].cc]
+    pairs = [(call, after) for call, after in zip(calls_, calls_[1:]) if call.call == calls.UNDO]
+    assert pairs
+    for call, after in pairs:
+        assert after.cwnd_old == call.ret == max(call.cwnd_old, call.prior_cwnd)
 
 
 def marked(run):

@@ -1,158 +1,62 @@
 # SPDX-License-Identifier: GPL-2.0
-"""westwood_abse in a real kernel, over real paths."""
+"""westwood_abse in a real kernel, over real paths.  Whether each window, ssthresh and private field is
+what the documentation says the oracle sees, of every run here."""
 
 import dataclasses
-from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from bench.lab import measure
+from bench.lab import measure, scenario
+from bench.lab.run import Lab
 from bench.lab.scenario import Flow
+from selftests import oracle
+from selftests.conftest import KERNEL
 from selftests.lab import decisions as account
+from selftests.oracle import calls
+from selftests.oracle.calls import CONG_CONTROL, CWR, LOSS, OPEN, RECOVERY, SET_STATE, SSTHRESH, UNDO
+from selftests.oracle.core import SYN_SENT
 
 pytestmark = pytest.mark.lab
 
 CC = "westwood_abse"
-START, BLIND, TRAIN, SAMPLE, COARSE = range(1, 6)
-RECOVERY, LOSS = 3, 4
-INFINITE = 0x7FFFFFFF
-Q16, Q20 = 1 << 16, 1 << 20
+SACK_OFF = {"sysctl": {"net.ipv4.tcp_sack": 0}}
+ECN_ON = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
+RATE_ONE = 256                  # of rates in the private bytes
 
 
 def decisions(run, *names):
     return account.of(run, CC, *names)
 
 
-def samples(run, *outcomes):
-    """From the event init on: before it the handshake's ACK may have started the clock."""
-    times, records = run.events[f"satcc:{CC}_sample"]
-    fields = [field for field in records.dtype.names if not field.startswith("common_")]
-    found = [{**dict(zip(fields, values)), "t_s": time / 1e9}
-             for time, values in zip(times.tolist(), records[fields].tolist())]
-    begun = decisions(run, "init")[0]["t_s"]
-    return [row for row in found
-            if row["t_s"] >= begun and row["outcome"] in (outcomes or range(1, 6))]
+def calls_of(run, *kinds):
+    """The witness's records of the flow, from init on: those of these callbacks, or all."""
+    found = calls.of_run(run, {CC})[CC]
+    begun = next(n for n, call in enumerate(found) if call.call == calls.INIT)
+    return [call for call in found[begun:] if not kinds or call.call in kinds]
 
 
-def on_satellite(after_s, netem, delay_ms=300):
-    """A command that changes what the satellite does to packets."""
-    return (f"sleep {after_s}; tc -n satellite qdisc change dev right root handle 1: "
-            f"netem limit 10000 delay {delay_ms}ms {netem}")
+def from_then_on(at_s, **forward):
+    """A change of the satellite's forward stage."""
+    return {"at_s": at_s, "hop": "satellite", "forward": {"delay_ms": 300, **forward}}
 
 
-# -- every event by itself ----------------------------------------------------
-
-PATHS = {
-    "queue": dict(bytes=3_000_000),
-    "loss": dict(seconds=30, loss_pct=1, rate_mbit=10),
-    "short": dict(seconds=5, rtt_ms=10, rate_mbit=10, queue_packets=20),
-    "outage": dict(seconds=40, commands=[on_satellite(8, "loss 100%"), on_satellite(14, "")]),
-    "no_sack": dict(seconds=20, loss_pct=1, sender={"sysctl": {"net.ipv4.tcp_sack": 0}}),
-}
-
-
-@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
-def test_every_estimate_follows_the_equations(lab, geo, path):
-    """s, U, tau, alpha, BSE, T redone in fractions from the event's own terms, and each event
-    takes up where the one before left off; within what abse.h says fixed point may be off."""
-    last, checked = None, 0
-    for row in samples(lab.run(geo(CC, **path))):
-        if last:
-            assert (row["bse_old_q16"], row["s_old_q16"]) == (last["bse_q16"], last["s_q16"])
-        if last and row["outcome"] not in (START, BLIND):
-            assert (row["dt_us"], row["pkts"]) == (row["t_us"] - last["t_us"],
-                                                   row["delivered"] - last["delivered"])
-            assert row["interval_us"] == last["next_us"]
-        if row["outcome"] == SAMPLE:
-            checked += 1
-            assert row["dt_us"] >= row["interval_us"]
-            estimate(row)
-        if row["outcome"] != START:
-            through = Fraction(max(row["bse_q16"], row["re_q16"]) * row["min_rtt_us"], Q16 * 10 ** 6)
-            assert abs(row["b"] - max(through, 2 if row["b"] else 0)) <= \
-                Fraction(1, 2) + Fraction(row["min_rtt_us"], 256 * 10 ** 6)
-        last = row
-    assert checked > 20
-
-
-def estimate(row):
-    """The equations, for one sample."""
-    s = Fraction(row["pkts"] * 10 ** 6, row["dt_us"])
-    assert 0 <= s * Q16 - row["s_q16"] < 1
-    assert 0 <= Fraction(row["re_pkts"] * 10 ** 6, row["re_window_us"]) * Q16 - row["re_q16"] < 1
-    assert abs(Fraction(3 * row["th_old_q16"] + 2 * row["re_q16"], 5) - row["th_q16"]) < 1
-    change = abs(row["s_q16"] - row["s_old_q16"])
-    assert abs(Fraction(3 * row["u_old_q16"] + 2 * change, 5) - row["u_q16"]) < 1
-    part = Fraction(row["u_q16"], row["u_max_q16"]) if row["u_max_q16"] else 0
-    tau = row["rtt_us"] * (1 + 10 * (1 if row["astart"] else part))
-    assert 0 <= tau - row["tau_us"] < 1 + Fraction(10 * row["rtt_us"], Q16)
-    alpha = max(Fraction(2 * row["tau_us"] - row["dt_us"], 2 * row["tau_us"] + row["dt_us"]), 0)
-    assert 0 <= alpha - Fraction(row["alpha_q20"], Q20) < Fraction(1, Q20)
-    bse = alpha * row["bse_old_q16"] + (1 - alpha) * row["s_q16"]
-    assert abs(bse - row["bse_q16"]) <= \
-        Fraction(1, 2) + Fraction(abs(row["s_q16"] - row["bse_old_q16"]), Q20)
-    t_min = max(row["rtt_us"] // 8, 1000)
-    through = Fraction(row["th_q16"] * row["min_rtt_us"], Q16 * 10 ** 6)
-    interval = row["rtt_us"] * (row["cwnd"] - through) / row["cwnd"]
-    error = row["rtt_us"] * (Fraction(row["min_rtt_us"], 256 * 10 ** 6) + Fraction(1, 256))
-    assert max(interval, t_min) - 1 <= row["next_us"] <= \
-        max(interval + error / row["cwnd"], t_min)
-
-
-def reno(row):
-    """(cwnd, cnt) after the ACK of a growth event, segment by segment."""
-    cwnd, cnt, acked = row["cwnd_old"], row["cnt_old"], row["acked"]
-    if cwnd < row["ssthresh"]:
-        step = min(acked, row["ssthresh"] - cwnd)
-        cwnd, acked = cwnd + step, acked - step
-    if acked:
-        if cnt >= cwnd:
-            cnt, cwnd = 0, cwnd + 1
-            price = cwnd - 1
-        else:
-            price = cwnd
-        cnt += acked
-        cwnd, cnt = cwnd + cnt // price, cnt % price
-    return cwnd, cnt
-
-
-@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
-def test_every_decision_follows_its_event(lab, geo, path):
-    """Growth is Reno's; ssthresh is b, within the window; nothing else moves."""
-    seen = set()
-    for row in decisions(lab.run(geo(CC, **path))):
-        seen.add(row["name"])
-        if row["name"] in ("start", "avoid", "start_exit"):
-            assert (row["cwnd"], row["cnt"]) == reno(row), row
-        elif row["name"] != "undo":
-            assert row["cwnd"] == row["cwnd_old"], row
-        if row["name"] == "ssthresh":
-            wanted = min(row["b"], row["cwnd_old"]) if row["b"] else row["cwnd_old"] // 2
-            assert not row["mark"] and row["ssthresh"] == max(wanted, 2), row
-        elif row["name"] in ("astart", "timeout", "complete", "resume", "init"):
-            allowed = {"init": 10, "timeout": row["loss_b"]}.get(row["name"], row["b"])
-            assert row["ssthresh"] in (row["ssthresh_old"], allowed) or row["blind"] or \
-                row["name"] == "resume" and row["ssthresh"] == min(
-                    row["b"], row["ssthresh_old"] + row["loss_delivered"]), row
-        else:
-            assert row["ssthresh"] == row["ssthresh_old"], row
-    assert {"init", "avoid"} <= seen
-
-
-# -- the estimate against the path --------------------------------------------
+# -- the estimate against the path ----------------------------------------------
 
 @pytest.mark.parametrize("rate_mbit, rtt_ms", [(2, 600), (2, 250), (10, 100)])
 def test_steady_estimate_is_the_paths_rate(lab, geo, rate_mbit, rtt_ms):
-    """While the queue is never empty the estimate is the bottleneck's rate within 3 %, and b what
-    fills the path without a queue."""
+    """While the queue is never empty RE is the bottleneck's rate within 3 %, the filter within 10 %, and
+    b what fills the path without a queue: the medians."""
     made = geo(CC, rate_mbit=rate_mbit, rtt_ms=rtt_ms, queue_bdp=1, seconds=25)
     run = lab.run(made)
     frames = rate_mbit * 1e6 / 8 / made.frame_bytes
-    full = [row for row in samples(run, SAMPLE) if row["rtt_us"] > 1.2e3 * rtt_ms]
-    assert len(full) > 20
-    for row in full[len(full) // 2:]:
-        assert row["bse_q16"] / Q16 == pytest.approx(frames, rel=0.03)
-        assert row["b"] == pytest.approx(frames * row["min_rtt_us"] / 1e6, rel=0.04, abs=2)
+    full = [call for call in calls_of(run, CONG_CONTROL) if call.srtt_us8 / 8 > 1.15e3 * rtt_ms]
+    assert len(full) > 100
+    late = full[len(full) // 2:]
+    assert np.median([call.new.est_re_q8 for call in late]) / RATE_ONE == pytest.approx(frames, rel=0.03)
+    assert np.median([call.new.est_bse_q8 for call in late]) / RATE_ONE == pytest.approx(frames, rel=0.1)
+    assert np.median([call.new.b_pkts for call in late]) == pytest.approx(
+        frames * late[-1].new.min_rtt_us / 1e6, rel=0.04, abs=2)
 
 
 def test_a_full_queue_costs_the_queue(lab, geo):
@@ -160,187 +64,342 @@ def test_a_full_queue_costs_the_queue(lab, geo):
     made = geo(CC, rtt_ms=100, rate_mbit=10, queue_bdp=1, seconds=40)
     run = lab.run(made)
     assert measure.queue_drops(run) > 0
-    reductions = decisions(run, "ssthresh")
     path = 10e6 / 8 / made.frame_bytes * 0.1
+    reductions = calls_of(run, SSTHRESH)
     assert reductions
-    for row in reductions:
-        assert row["ssthresh"] == pytest.approx(path, rel=0.06, abs=2)
-        assert row["ssthresh"] < 0.75 * row["cwnd_old"]
+    for call in reductions:
+        assert call.ret == pytest.approx(path, rel=0.06, abs=2)
+        assert call.ret < 0.75 * call.cwnd_old
 
 
 def test_random_loss_leaves_the_window(lab, geo):
-    """1 % on a path that is not full: in congestion avoidance no reduction is near one half (in
-    slow start the window is twice what the last round trip delivered), and the kernel's own
-    Westwood, for what that is worth, gets a third of it."""
+    """1 % on a path that is not full: the median reduction leaves all of the window, and the kernel's
+    own Westwood, for what that is worth, gets a third of what comes of it."""
     path = dict(rate_mbit=10, loss_pct=1, seconds=40)
     run = lab.run(geo(CC, **path))
-    kept = [row["ssthresh"] / row["cwnd_old"] for row in decisions(run, "ssthresh")
-            if row["cwnd_old"] >= row["ssthresh_old"]]
-    assert len(kept) > 5 and sorted(kept)[len(kept) // 2] > 0.9 and min(kept) > 0.55
-    theirs = lab.run(geo("westwood", **path))
+    kept = sorted(min(call.ret / call.cwnd_old, 1) for call in calls_of(run, SSTHRESH))
+    assert len(kept) > 5 and kept[len(kept) // 2] > 0.95 and kept[0] >= 0.5
+    theirs = lab.run(geo("westwood", trace=[], **path))
     assert measure.FlowView(run).acked_by(40) > 3 * measure.FlowView(theirs).acked_by(40)
 
 
-# -- Astart -------------------------------------------------------------------
-
-def test_astart_from_the_initial_window(lab, geo):
-    """ssthresh is 10 right after init, rises with the estimate and never above it; the path is
-    found from the first flight: 100 segments at 2 Mbit/s and 600 ms."""
-    run = lab.run(geo(CC, bytes=300_000, receiver={"quickack": 1}))
-    begun = [row for row in decisions(run) if row["t_s"] >= decisions(run, "init")[0]["t_s"]]
-    assert begun[0]["name"] == "init" and begun[0]["ssthresh_old"] == INFINITE
-    assert begun[0]["ssthresh"] == begun[0]["cwnd"] == 10 and begun[0]["astart"] == 1
-    raised = decisions(run, "astart")
-    assert raised and all(row["ssthresh"] == row["b"] > row["ssthresh_old"] for row in raised)
-    most = max(row["b"] for row in begun)
-    assert all(row["ssthresh"] <= max(most, 10) for row in begun)
-    assert 95 <= raised[0]["ssthresh"] <= 105
+# The receiver's window bounds the flow to less than what the path holds: no queue, whatever the RTT.
+NO_QUEUE = {"receiver": {"window": 50_000}}
 
 
-def test_astart_can_be_had_without(lab, geo):
-    run = lab.run(geo(CC, bytes=300_000, modules={f"tcp_{CC}": {"astart": 0}}))
-    assert decisions(run, "init")[0]["ssthresh"] == INFINITE and not decisions(run, "astart")
+def test_path_that_becomes_longer_and_shorter_again(lab, geo):
+    """500, 600 and again 500 ms, with the core's memory of the smallest RTT at 10 s instead of 300: b's
+    RTT_min follows the path up within that time, and down at once."""
+    sender = {"sysctl": {"net.ipv4.tcp_min_rtt_wlen": 10}}
+    run = lab.run(geo(CC, rtt_ms=500, seconds=60, sender=sender, change=[
+        from_then_on(15, delay_ms=350), from_then_on(40, delay_ms=250)], **NO_QUEUE))
+    rtts = [(call.t_ns, call.new.min_rtt_us) for call in calls_of(run, CONG_CONTROL)]
+    start = rtts[0][0]
+    at = {second: [rtt for t, rtt in rtts if second <= (t - start) / 1e9 < second + 2]
+          for second in (12, 30, 43)}
+    assert max(at[12]) < 520_000
+    assert min(at[30]) >= 600_000
+    assert max(at[43]) < 520_000
 
 
-def test_timeout_sets_ssthresh_and_astart(lab, geo):
-    """Six seconds without a packet: the window is 1, ssthresh the estimate of before, Astart
-    begins, RTT_min is measured again; and the flow comes back."""
-    run = lab.run(geo(CC, **PATHS["outage"]))
-    timeouts = [row for row in decisions(run, "timeout") if row["b"]]
-    assert timeouts
-    for row in timeouts:
-        assert row["astart"] == 1 and row["ca_state"] == LOSS
-        assert row["ssthresh"] == max(row["ssthresh_old"], row["loss_b"]) >= 2
-    first = timeouts[0]
-    assert first["cwnd_old"] <= 2 and 60 <= first["ssthresh"] <= 130
-    assert measure.FlowView(run).acked_by(40) > measure.FlowView(run).acked_by(16) + 2_000_000
-
-
-# -- what is no sample, and what no loss --------------------------------------
-
-def test_idleness_is_no_sample(lab, geo):
-    """Ten seconds of nothing: the clock starts anew, no estimate is made of the pause."""
-    made = geo(CC, bytes=1_000_000)
-    run = lab.run(dataclasses.replace(made, flows=(
-        dataclasses.replace(made.flows[0], pause_ms=10_000),)))
-    assert len(decisions(run, "idle")) == 1
-    starts = [row for row in samples(run, START) if row["stopped"]]
-    assert starts and starts[0]["stopped"] in (1, 2)
-    assert all(row["dt_us"] < 2_000_000 for row in samples(run, TRAIN, SAMPLE))
-    before = [row for row in samples(run, SAMPLE) if row["t_us"] < starts[-1]["t_us"]][-1]
-    assert starts[-1]["bse_q16"] == before["bse_q16"]
-
-
-def test_a_slow_application_is_no_sample(lab, geo):
-    """1000 bytes every 200 ms say nothing about a path of 2 Mbit/s: no estimate at all, and so
-    none that a later loss would be answered from."""
-    run = lab.run(geo(CC, bytes=60_000, flow={"write_bytes": 1000, "write_ms": 200}))
-    assert measure.FlowView(run).transfer_s(60_000) and len(decisions(run)) > 20
-    assert not samples(run, TRAIN, SAMPLE) and not any(row["b"] for row in decisions(run))
-
-
-def test_undo_gives_the_window_back(lab, geo):
-    """Packets overtake others: what looks like loss is undone, and nothing set afterwards."""
-    run = lab.run(geo(CC, seconds=20, commands=[on_satellite(0, "reorder 2%")]))
-    found = decisions(run)
-    undone = [n for n, row in enumerate(found) if row["name"] == "undo"]
+@pytest.mark.xfail(strict=True, reason="no reduction is undone on this path: it needs another")
+def test_timeout_measures_the_path_anew(lab, geo):
+    """A hand-over from 500 to 900 ms that costs a timeout: RTT_min is of the new path; and it is none of
+    500 ms when, long after, a reduction is undone: the path is 290 ms shorter, and packets overtake."""
+    run = lab.run(geo(CC, rtt_ms=500, seconds=45, change=[
+        from_then_on(8, loss_pct=100), from_then_on(13, delay_ms=650),
+        from_then_on(30, delay_ms=360)], **NO_QUEUE))
+    found = calls_of(run)
+    timeout = next(n for n, call in enumerate(found) if call.call == SET_STATE and call.arg == LOSS)
+    undone = [call for call in found if call.call == UNDO and call.t_ns > found[timeout].t_ns + 15e9]
     assert undone
-    for n in undone:
-        assert found[n]["cwnd"] >= found[n]["cwnd_old"] and found[n]["loss_b"] == 0
-        after = next((row for row in found[n + 1:] if row["name"] in
-                      ("complete", "ssthresh", "start", "avoid", "held")), None)
-        if after and after["name"] == "complete":
-            assert after["ssthresh"] == after["ssthresh_old"]
-            assert after["cwnd"] >= found[n]["cwnd_old"]
+    for call in undone:
+        assert call.old.min_rtt_us >= 600_000 and call.new.min_rtt_us >= 600_000
+    assert found[-1].new.min_rtt_us >= 600_000 and not found[-1].new.min_rtt_prior_us
+
+
+# -- why something was lost -------------------------------------------------------
+
+BURST, EVERY_MS = 10, 3000      # segments that the application writes, at such intervals
+
+
+def tail_losses(lab, geo, bursts, lost):
+    """A flow of bursts in which single segments are lost: (burst, segment) in `lost`, from 0 on.  When
+    they pass is read from a run in which they do not get lost."""
+    made = geo(CC, rate_mbit=0.5, rtt_ms=600, bytes=bursts * BURST * 1448,
+               flow={"write_bytes": BURST * 1448, "write_ms": EVERY_MS})
+    clean = lab.run(made)
+    packets = clean.bottleneck
+    data = packets.where(packets.length > 0)
+    changes = []
+    for burst, segment in lost:
+        passed_s = (int(data.t[burst * BURST + segment]) - measure.FlowView(clean).start_ns) / 1e9
+        changes += [scenario.LinkChange(passed_s - 0.008, "satellite",
+                                        scenario.Stage(delay_ms=300, loss_pct=100)),
+                    scenario.LinkChange(passed_s + 0.008, "satellite", scenario.Stage(delay_ms=300))]
+    return lab.run(dataclasses.replace(made, changes=tuple(changes)))
+
+
+def probe_repairs(run):
+    """Each tail loss that a probe has repaired: CWR is entered and left within one ACK."""
+    found = [call for call in calls_of(run) if call.call in (SSTHRESH, SET_STATE, CONG_CONTROL)]
+    return [tuple(found[n:n + 4]) for n, call in enumerate(found[:-3])
+            if call.call == SSTHRESH and found[n + 1].call == SET_STATE and found[n + 1].arg == CWR
+            and found[n + 2].call == SET_STATE and found[n + 2].arg < CWR]
+
+
+@pytest.mark.parametrize("before", [(), ((3, 4),)], ids=["first loss", "after a recovery"])
+def test_a_tail_loss_is_the_airs(lab, geo, before):
+    """The last segment of a burst is lost, and a probe repairs it.  The window becomes the estimate, and
+    not 80 % of what it was, whether the flow has had a loss before or not."""
+    run = tail_losses(lab, geo, 9, [*before, (6, BURST - 1)])
+    assert measure.link_losses(run) == 1 + len(before)
+    [(asked, entered, left, after)] = probe_repairs(run)[-1:]
+    assert bool([call for call in calls_of(run, SET_STATE) if call.arg == RECOVERY]) == bool(before)
+    assert after.cwnd >= min(asked.cwnd_old, asked.old.b_pkts) > 0.8 * asked.cwnd_old
+    assert left.ssthresh >= asked.old.b_pkts
 
 
 def test_a_mark_reduces(lab, geo):
-    """ECN, on a path that bears the window: at most 80 % of it is left."""
-    ecn = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
-    run = lab.run(geo(CC, seconds=30, rate_mbit=10, sender=ecn, receiver=ecn,
-                      commands=[on_satellite(0, "loss random 0.5% ecn")]))
-    marked = [row for row in decisions(run, "ssthresh") if row["mark"]]
-    assert run.json("flow-0.json")["delivered_ce"] and marked
-    for row in marked:
-        assert row["ssthresh"] <= max(row["cwnd_old"] * 80 // 100, 2) and row["loss_b"] == 0
-    assert all(row["ssthresh"] == row["ssthresh_old"] for row in decisions(run, "complete"))
+    """ECN, on a path that bears the window: at most 80 % of it is left within a round trip, and nothing
+    grows back before the marked flight is over."""
+    run = lab.run(geo(CC, seconds=30, rate_mbit=10, loss_pct=0.5, line={"ecn": True},
+                      sender=ECN_ON, receiver=ECN_ON))
+    found = calls_of(run)
+    marks = [n for n, call in enumerate(found)
+             if call.call == SET_STATE and call.arg == CWR and call.ca_state_old < CWR]
+    assert run.json("flow-0.json")["delivered_ce"] and len(marks) > 3
+    for n in marks:
+        ended = next((call for call in found[n + 1:] if call.call == SET_STATE), None)
+        if ended and ended.arg == OPEN:
+            assert ended.cwnd <= max(found[n].cwnd_old * 80 // 100, 2)
+            assert ended.ssthresh <= max(found[n].cwnd_old * 80 // 100, 2)
 
 
 def test_a_mark_in_recovery_reduces(lab, geo):
     """0.1 s without a packet begin a recovery that the estimate bears; of what comes a moment later,
-    when the recovery has begun, a fifth is marked.  The core does not ask for an ssthresh again: 80 %
-    of the window before is left."""
-    ecn = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
-    run = lab.run(geo(CC, seconds=15, rate_mbit=10, sender=ecn, receiver=ecn, commands=[
-        on_satellite(8, "loss 100%"), on_satellite(8.1, ""), on_satellite(8.25, "loss random 20% ecn"),
-        on_satellite(9, "")]))
-    marked = decisions(run, "marked")
-    assert run.json("flow-0.json")["delivered_ce"] and marked
-    for row in marked:
-        asked = [one for one in decisions(run, "ssthresh") if one["t_s"] < row["t_s"]][-1]
-        assert not asked["mark"] and row["loss_b"] == 0
-        assert row["ssthresh"] <= max(asked["cwnd_old"] * 80 // 100, 2)
-    assert any(row["ssthresh"] < row["ssthresh_old"] for row in marked)
+    when the recovery has begun, a fifth is marked.  The core does not ask for an ssthresh again: at
+    most 80 % of the window before is left."""
+    run = lab.run(geo(CC, seconds=15, rate_mbit=10, sender=ECN_ON, receiver=ECN_ON, change=[
+        from_then_on(3.6, loss_pct=100), from_then_on(3.7),
+        from_then_on(3.85, loss_pct=20, ecn=True), from_then_on(4.6)]))
+    acks = [call for call in calls_of(run, CONG_CONTROL)
+            if call.ca_state_old == RECOVERY and call.new.marked and not call.old.marked]
+    assert run.json("flow-0.json")["delivered_ce"] and acks
+    for call in acks:
+        assert call.ssthresh <= max(call.prior_cwnd * 80 // 100, 2) < call.old.b_pkts
+        ended = next(after for after in calls_of(run, SET_STATE) if after.t_ns > call.t_ns)
+        assert ended.cwnd <= call.prior_cwnd * 80 // 100
+
+
+def test_a_full_queue_of_this_host_reduces(lab, geo):
+    """The sender's own queue holds a packet and drops the next: congestion that no ACK tells of."""
+    run = lab.run(geo(CC, rate_mbit=10, rtt_ms=100, seconds=10, capture=False, before=[
+        "tc -n sender qdisc add dev right root tbf rate 5mbit burst 1600 limit 1600"]))
+    entered = [call for call in calls_of(run, SET_STATE) if call.arg == CWR and not call.old.in_ack]
+    assert entered
+    for call in entered:
+        assert call.ssthresh <= max(call.prior_cwnd * 80 // 100, 2) and not call.new.tolerate
+
+
+# -- the window ---------------------------------------------------------------------
+
+@pytest.mark.parametrize("path", [
+    dict(seconds=30, loss_pct=1, rate_mbit=10),
+    dict(seconds=30, loss_pct=1, rate_mbit=10, sender=SACK_OFF),
+    dict(seconds=20, rate_mbit=10, rtt_ms=100, queue_bdp=0.2),
+    dict(seconds=30, change=[from_then_on(8, loss_pct=30), from_then_on(12)]),
+], ids=["loss", "no SACK", "short queue", "much loss"])
+def test_a_window_stands_on_a_flight(lab, geo, path):
+    """One ACK adds no more than it acknowledged, without SACK no more than two; and a window that grows
+    in recovery is at most twice what is in flight and was just delivered.  Where more is in flight than
+    the window, the window is that, and at most half of what was delivered goes out."""
+    run = lab.run(geo(CC, **path))
+    grown = [call for call in calls_of(run, CONG_CONTROL) if call.cwnd > call.cwnd_old]
+    in_recovery = [call for call in grown if call.ca_state == RECOVERY]
+    assert len(grown) > 20 and RECOVERY in {call.ca_state for call in calls_of(run, CONG_CONTROL)}
+    for call in grown:
+        counted = call.rs_acked_sacked if call.sack_ok else min(call.rs_acked_sacked, 2)
+        above = max(call.cwnd_old, call.in_flight_old if call.ca_state == RECOVERY else 0)
+        assert call.cwnd - above <= max(counted, 1)
+    for call in in_recovery:
+        assert call.cwnd <= 2 * (call.in_flight_old + call.rs_acked_sacked)
+
+
+def test_slow_start_goes_on_in_recovery(lab, geo):
+    """1 % at 10 Mbit/s: a recovery in which the window at least doubles, over a flight that follows."""
+    run = lab.run(geo(CC, seconds=30, loss_pct=1, rate_mbit=10))
+    doubled = 0
+    entered = None
+    for call in calls_of(run):
+        if call.call == SET_STATE:
+            entered = call.cwnd_old if call.arg == RECOVERY else None
+        elif entered and call.in_flight_old >= 2 * entered:
+            doubled, entered = doubled + 1, None
+    assert doubled
+
+
+def test_a_fade_costs_no_more_than_renos(lab, geo):
+    """1.5 s without a packet at 10 s: in the 20 s after, at least what Reno sends."""
+    path = dict(rate_mbit=10, seconds=30, change=[from_then_on(10, loss_pct=100), from_then_on(11.5)])
+    ours, renos = (lab.run(geo(cc, trace=[], **path)) for cc in (CC, "reno"))
+    got = [measure.FlowView(run).acked_by(30) for run in (ours, renos)]
+    assert got[0] >= got[1], got
+
+
+# -- return links that merge or bunch ACKs --------------------------------------------
+
+def slots(ms, phase_ms):
+    return {"mac": {"kind": "tdma", "superframe_ms": ms, "multiframes": 1, "slots": 32,
+                    "rate_kbit": 65536, "static_kbit": 2048, "cap_kbit": 2048, "overhead_pct": 0,
+                    "phase_ms": phase_ms}}
+
+
+@pytest.fixture(scope="module")
+def returns():
+    """Runs over a return link: 10 Mbit/s, 600 ms, 20 s, no loss."""
+    lab = Lab(KERNEL, extras=("papers",))
+
+    def play(cc, reverse, trace=(), **rest):
+        quick = {"receiver": {"quickack": 1}} if "mac" in reverse else {}
+        return lab.run(scenario.from_dict({
+            "title": "test", "capture": False, "trace": list(trace), **quick, **rest,
+            "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1},
+                     "reverse": {"delay_ms": 300}},
+                    {"name": "satellite", "forward": {"delay_ms": 300}, "reverse": reverse}],
+            "flow": [{"cc": cc, "seconds": 20}]}))
+    return play
+
+
+LESS = pytest.mark.xfail(strict=True, reason="13,511 of reno's 13,634 and 13,418 of 13,433: open")
+
+
+@pytest.mark.parametrize("reverse", [
+    *(pytest.param({"merge_ms": ms}, marks=LESS) for ms in (5, 20)),
+    *({"merge_ms": ms} for ms in (50, 200)), {"merge_ms": 200, "merge_bytes": 65536},
+    slots(26.5, 0), slots(26.5, 14), slots(45, 0), slots(45, 21),
+], ids=["5 ms", "20 ms", "50 ms", "200 ms", "64 kB", "26.5 ms", "26.5 ms later", "45 ms", "45 ms later"])
+def test_merged_and_bunched_acks_cost_no_more_than_renos(returns, reverse):
+    ours, renos = (returns(cc, reverse).json("flow-0.json")["delivered"] for cc in (CC, "reno"))
+    assert ours >= renos
+
+
+def test_compressed_acks_do_not_raise_b(returns):
+    """ACKs released every 45 ms, 37 at once: RE, and so b, is what the path carries but for what
+    one such bunch is of a round trip."""
+    run = returns(CC, slots(45, 0), trace=["satcc:cc_call"])
+    oracle.check(run).raise_first()
+    acks = calls_of(run, CONG_CONTROL)
+    late = [call for call in acks if call.t_ns > acks[0].t_ns + 12e9]
+    frames = 10e6 / 8 / run.scenario.frame_bytes
+    assert len(late) > 1000
+    assert max(call.new.est_re_q8 for call in late) / RATE_ONE < (1 + 45 / 600) * frames
+    rtt_s = max(call.new.min_rtt_us for call in late) / 1e6
+    assert max(call.new.b_pkts for call in late) < (1 + 45 / 600) * frames * rtt_s
+
+
+# -- Astart -------------------------------------------------------------------------
+
+def test_astart_from_the_initial_window(lab, geo):
+    """ssthresh is 20 right after init, and the path is found from the first flight: 100 segments at
+    2 Mbit/s and 600 ms."""
+    run = lab.run(geo(CC, bytes=300_000, receiver={"quickack": 1}))
+    first = calls_of(run, calls.INIT)[0]
+    assert first.ssthresh_old == 0x7FFFFFFF and (first.cwnd, first.ssthresh) == (10, 20)
+    raised = next(call for call in calls_of(run, CONG_CONTROL) if call.ssthresh > call.ssthresh_old)
+    assert raised.ssthresh == raised.new.b_pkts and 95 <= raised.ssthresh <= 105
+
+
+def test_the_start_loses_nothing(lab, geo):
+    """10 MB at 2 Mbit/s and 600 ms with a queue of one BDP: the start, which costs Reno 200 drops, costs
+    none; the two there are come when linear growth has filled the queue; and it is no slower."""
+    ours, renos = (lab.run(geo(cc, bytes=10_000_000, trace=[])) for cc in (CC, "reno"))
+    assert measure.queue_drops(ours) <= 5 < 100 < measure.queue_drops(renos)
+    assert measure.FlowView(ours).transfer_s(10_000_000) <= \
+        1.01 * measure.FlowView(renos).transfer_s(10_000_000)
+
+
+def test_timeout_begins_astart(lab, geo):
+    """Six seconds without a packet: ssthresh is the estimate of before, the flow comes back to it."""
+    run = lab.run(geo(CC, seconds=40, change=[from_then_on(8, loss_pct=100), from_then_on(14)]))
+    timeouts = [call for call in calls_of(run, SET_STATE) if call.arg == LOSS]
+    assert timeouts and all(call.new.astart for call in timeouts)
+    assert 80 <= timeouts[0].ssthresh <= 130
+    assert measure.FlowView(run).acked_by(40) > measure.FlowView(run).acked_by(16) + 3_500_000
+
+
+# -- what is no sample, and what no loss --------------------------------------------
+
+def test_idleness_is_no_sample(lab, geo):
+    """Ten seconds of nothing: the estimate is what it was, and the window is down to 10 segments."""
+    run = lab.run(geo(CC, bytes=1_000_000, flow={"pause_ms": 10_000}))
+    found = calls_of(run)
+    [begun] = [n for n, call in enumerate(found)
+               if call.call in (calls.CWND_EVENT, calls.TX_START_EVENT) and call.cwnd < call.cwnd_old]
+    assert found[begun].cwnd == 10 and not found[begun].new.est_running
+    assert found[begun].ssthresh >= found[begun].cwnd_old * 3 // 4
+    after = [call for call in found[begun:] if call.call == CONG_CONTROL][:20]
+    assert all(call.new.est_bse_q8 > 0.8 * found[begun].old.est_bse_q8 for call in after)
+
+
+def test_a_slow_application_is_no_sample(lab, geo):
+    """1000 bytes every 200 ms say nothing about a path of 2 Mbit/s: no estimate, no growth."""
+    run = lab.run(geo(CC, bytes=60_000, flow={"write_bytes": 1000, "write_ms": 200}))
+    assert measure.FlowView(run).transfer_s(60_000)
+    acks = calls_of(run, CONG_CONTROL)
+    assert len(acks) > 20 and not any(call.new.b_pkts for call in acks)
+    assert acks[-1].cwnd == 10
+
+
+def test_undo_gives_the_window_back(lab, geo):
+    """Packets overtake others: what looks like loss is undone, and what follows starts from there."""
+    run = lab.run(geo(CC, seconds=20, line={"reorder_pct": 2}))
+    found = calls_of(run)
+    undone = [n for n, call in enumerate(found[:-1]) if call.call == UNDO]
+    assert undone
+    for n in undone:
+        assert found[n + 1].cwnd_old == found[n].ret == max(found[n].cwnd_old, found[n].prior_cwnd)
+        assert found[n + 1].ssthresh_old == found[n].prior_ssthresh
+        after = next(call for call in found[n + 1:] if call.call in (CONG_CONTROL, SSTHRESH))
+        assert after.cwnd_old >= found[n].ret
 
 
 def test_an_undone_timeout_leaves_nothing_behind(lab, geo):
-    """4 s more delay, after which the first ACK tells that nothing was lost: window, ssthresh and
-    Astart are what they were, and RTT_min is no longer."""
-    run = lab.run(geo(CC, seconds=30, commands=[on_satellite(8, "", 4000), on_satellite(15, "")]))
-    found = decisions(run)
-    undone = [n for n, row in enumerate(found) if row["name"] == "undo"]
+    """4 s more delay, after which the first ACK tells that nothing was lost: window, ssthresh, Astart
+    and RTT_min are what they were."""
+    run = lab.run(geo(CC, seconds=30, change=[from_then_on(8, delay_ms=4000), from_then_on(15)]))
+    found = calls_of(run)
+    undone = [n for n, call in enumerate(found) if call.call == UNDO]
     assert undone
     for n in undone:
-        asked = [row for row in found[:n] if row["name"] == "ssthresh"][-1]
-        after = next(row for row in found[n + 1:] if row["name"] in ("start", "avoid", "held"))
-        assert found[n]["cwnd"] >= asked["cwnd_old"]
-        assert after["ssthresh_old"] == asked["ssthresh_old"]
-        assert after["astart"] == asked["astart"]
-        assert after["min_rtt_us"] <= asked["min_rtt_us"]       # not the 4.6 s of the timeout
+        asked = [call for call in found[:n] if call.call == SSTHRESH][-1]
+        after = next(call for call in found[n + 1:] if call.call == CONG_CONTROL)
+        assert after.cwnd_old >= asked.cwnd_old
+        assert after.ssthresh_old == found[n].prior_ssthresh
+        assert after.old.astart == asked.old.astart
+        assert after.old.min_rtt_us <= asked.old.min_rtt_us       # not the 4.6 s of the timeout
 
 
-def test_an_undone_timeout_takes_its_ssthresh_back(lab, geo):
-    """After a loss there is an ssthresh; at the timeout b is above it, and above three quarters of the
-    window, which is what the core has put by.  The core only restores an ssthresh that is above the
-    present one; the timeout's is to go all the same."""
-    run = lab.run(geo(CC, seconds=30, rate_mbit=10, modules={f"tcp_{CC}": {"astart": 0}}, commands=[
-        on_satellite(3, "loss 100%"), on_satellite(3.05, ""), on_satellite(18, "", 4000),
-        on_satellite(25, "")]))
-    found = decisions(run)
-    undone = [n for n, row in enumerate(found) if row["name"] == "undo"]
-    raised = 0
-    for n in undone:
-        asked = [row for row in found[:n] if row["name"] == "ssthresh"][-1]
-        kept = max(asked["ssthresh_old"], asked["cwnd_old"] // 2 + asked["cwnd_old"] // 4)
-        after = next(row for row in found[n + 1:] if row["name"] in ("start", "avoid", "held"))
-        raised += found[n]["ssthresh_old"] > kept
-        assert after["ssthresh_old"] == kept
-    assert raised
+# -- sockets --------------------------------------------------------------------------
 
+def test_pacing_rate_is_the_windows(lab, geo):
+    """In the capture: of every 100 segments sent for the first time in congestion avoidance no run is
+    faster than 1.2 windows a round trip by more than a fifth."""
+    run = lab.run(geo(CC, rate_mbit=10, seconds=20))
+    view = measure.FlowView(run)
+    late = view.segment_s[(view.segment_s > 10) & ~view.is_retransmit]
+    spans = late[100:] - late[:-100]
+    last = calls_of(run, CONG_CONTROL)[-1]
+    fastest = 1.2 * last.cwnd / (last.srtt_us8 / 8e6)
+    assert len(spans) > 1000 and np.quantile(100 / spans, 0.99) < 1.2 * fastest
 
-def test_without_memory_for_a_history(lab, geo):
-    """history=0 is what a failed allocation leaves: one sample a round trip, same rules."""
-    run = lab.run(geo(CC, seconds=30, loss_pct=0.5, modules={f"tcp_{CC}": {"history": 0}}))
-    taken = samples(run)
-    assert not any(row["history"] for row in taken)
-    assert {row["outcome"] for row in taken} <= {START, BLIND, TRAIN, COARSE}
-    coarse = [row for row in taken if row["outcome"] == COARSE]
-    assert len(coarse) > 10
-    assert all(row["dt_us"] >= row["interval_us"] and row["next_us"] == row["rtt_us"]
-               for row in coarse)
-    assert all(row["tau_us"] == row["rtt_us"] * (11 if row["astart"] else 1) for row in coarse)
-    assert 50 <= coarse[-1]["b"] <= 110
-    assert measure.FlowView(run).goodput_mbit(30) > 0.7      # Reno: 0.3
-
-
-# -- sockets ------------------------------------------------------------------
 
 def test_switching_back_and_forth(lab, geo):
-    """Forty changes on a live flow, each with a history of its own; cwnd is left alone."""
+    """Forty changes on a live flow; cwnd is left alone."""
     changes = [[1000 + 250 * n, CC if n % 2 else "reno"] for n in range(40)]
     run = lab.run(geo(CC, bytes=3_000_000, changes=changes))
     inits = decisions(run, "init")
-    assert len(inits) == 21 and all(row["history"] for row in inits)
+    assert len(inits) - (inits[0]["tcp_state"] == SYN_SENT) == 21
     assert all(row["cwnd"] == row["cwnd_old"] for row in inits)
     assert measure.FlowView(run).transfer_s(3_000_000)
 
@@ -351,15 +410,30 @@ def test_cc_info_tells_the_window_and_the_smallest_rtt(lab, geo):
     assert 600_000 <= said["minrtt"] < 606_000 and said["rtt"] >= said["minrtt"]
 
 
+def shares(lab, made, seeds=(1, 2, 3), start_s=20):
+    """Bytes of each flow after start_s, by seed."""
+    seconds = made.flows[0].seconds
+    for seed in seeds:
+        run = lab.run(dataclasses.replace(made, seed=seed))
+        views = [measure.FlowView(run, number) for number in range(len(made.flows))]
+        yield [view.acked_by(seconds) - view.acked_by(start_s) for view in views]
+
+
 def test_four_flows_share(lab, geo):
     """Jain's index of four of them over the last minute of 80 s: 0.95 at least, the median of
     three seeds (Reno here has 0.96, the kernel's Westwood 0.97)."""
     made = geo(CC, rate_mbit=10, rtt_ms=200, seconds=80, trace=[])
     made = dataclasses.replace(made, flows=tuple(Flow(CC, seconds=80) for _ in range(4)))
-    indices = []
-    for seed in (1, 2, 3):
-        views = [measure.FlowView(run, number) for run in [lab.run(dataclasses.replace(made, seed=seed))]
-                 for number in range(4)]
-        got = [view.acked_by(80) - view.acked_by(20) for view in views]
-        indices.append(sum(got) ** 2 / (4 * sum(share ** 2 for share in got)))
+    indices = [sum(got) ** 2 / (4 * sum(share ** 2 for share in got)) for got in shares(lab, made)]
     assert sorted(indices)[1] >= 0.95, indices
+
+
+@pytest.mark.parametrize("queue_bdp, most", [(1, 1), (0.1, 3)])
+def test_two_beside_two_cubic(lab, geo, queue_bdp, most):
+    """At 250 ms two of them get no more than `most` times of what two cubic flows get, without a loss
+    but the queue's."""
+    made = geo(CC, rate_mbit=10, rtt_ms=250, queue_bdp=queue_bdp, seconds=90, trace=[])
+    made = dataclasses.replace(made, flows=tuple(
+        Flow(cc, seconds=90) for cc in (CC, CC, "cubic", "cubic")))
+    [got] = shares(lab, made, seeds=(1,))
+    assert sum(got[:2]) <= most * sum(got[2:]), got

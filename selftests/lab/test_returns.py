@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Return links as satellites have them: ACKs merged on the way, ACKs in time slots, and what the
+policies make of such ACKs."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from bench.lab import pcap, satellite, scenario
+from bench.lab.errors import LabError
+from bench.lab.run import Lab
+from bench.lab.scenario import FIRST_PORT
+from selftests.conftest import KERNEL
+
+pytestmark = pytest.mark.lab
+
+TIMESTAMPS = 8                  # the option's kind
+ECE = 0x40
+US = 1000
+
+
+@pytest.fixture(scope="module")
+def returns():
+    return Lab(KERNEL, extras=("papers",))
+
+
+def path(flow, reverse, forward=None, **rest):
+    """10 Mbit/s and 600 ms; `reverse` is what becomes of the ACKs before they are on the air."""
+    return scenario.from_dict({
+        "title": "test", **rest,
+        "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1},
+                 "reverse": {"delay_ms": 200}},
+                {"name": "satellite", "forward": {"delay_ms": 300, **(forward or {})},
+                 "reverse": {"delay_ms": 100, **reverse}}],
+        "flow": [flow]})
+
+
+# -- the merging itself --------------------------------------------------------
+
+def is_pure(flags, length, header):
+    """Of an ACK: nothing but an acknowledgement, and at most timestamps."""
+    return flags == pcap.ACK and length == 0 and not set(pcap.options(header)) - {TIMESTAMPS}
+
+
+def merged(segments, hold_ns, most_bytes):
+    """guest/satlink.c's rule in another way: over the segments of one flow in the order they came,
+    (time, acknowledgement, is it pure), which of them go on and when, as (index, time)."""
+    out, group, newest, sent_on = [], [], None, None
+
+    def flush(at):
+        nonlocal sent_on
+        if group:
+            out.append((group[-1], at))
+            sent_on = segments[group[-1]][1]
+            group.clear()
+
+    for index, (t, ack, pure) in enumerate(segments):
+        if group and segments[group[0]][0] + hold_ns <= t:
+            flush(segments[group[0]][0] + hold_ns)
+        if newest is not None and ack > newest and pure:
+            newest = ack
+            group.append(index)
+            if most_bytes and ack - sent_on >= most_bytes:
+                flush(t)
+        else:
+            flush(t)
+            out.append((index, t))
+            if newest is None or ack > newest:
+                newest = sent_on = ack
+    if group:
+        flush(segments[group[0]][0] + hold_ns)
+    return out
+
+
+def but_checksum(headers):
+    """At the receiver it is the device's to fill in."""
+    return [header[:16] + header[18:] for header in headers]
+
+
+def sent_back(packets, until_ns=np.inf):
+    """What the receiver of the only flow sends."""
+    return packets.where((packets.sport == FIRST_PORT) & (packets.flags & pcap.ACK > 0)
+                         & (packets.t < until_ns))
+
+
+MERGING = {
+    "lossy": (dict(seconds=12), dict(loss_pct=1), 20, 0, {}),
+    "ipv6": (dict(seconds=12), dict(loss_pct=1), 20, 0, {"family": 6}),
+    "bytes": (dict(seconds=12), {}, 200, 65536, {}),
+    "marked": (dict(seconds=12), dict(loss_pct=0.5, ecn=True), 50, 0, {
+        end: {"sysctl": {"net.ipv4.tcp_ecn": 1}} for end in ("sender", "receiver")}),
+    "plain": (dict(bytes=300_000, passive=True), dict(loss_pct=1), 5, 0, {
+        end: {"sysctl": {"net.ipv4.tcp_timestamps": 0, "net.ipv4.tcp_sack": 0}}
+        for end in ("sender", "receiver")}),
+}
+# What each has of segments that are not merged; without it, it would show nothing of them.
+UNTOUCHED = {"lossy": {"sack"}, "ipv6": {"sack"}, "bytes": set(), "marked": {"ece"},
+             "plain": {"payload", "not new"}}
+
+
+@pytest.mark.parametrize("name", MERGING)
+def test_merging_is_what_it_says(returns, name):
+    """Each segment the receiver sent, when it did, and what came of it at the sender."""
+    flow, forward, merge_ms, merge_bytes, rest = MERGING[name]
+    run = returns.run(path({"cc": "reno", **flow}, {"merge_ms": merge_ms, "merge_bytes": merge_bytes},
+                           forward, captures=["sender", "receiver"], trace=[], **rest))
+    told = run.json(satellite.result_name("satellite", "reverse"))
+    left, came = sent_back(run.receiver, told["end_ns"]), sent_back(run.sender)
+    acks = pcap.unwrap(left.ack, int(left.ack[0]))
+    pure = [is_pure(*each) for each in zip(left.flags, left.length, left.raw)]
+    high = np.maximum.accumulate(np.concatenate([[-1], acks[:-1]]))
+    kinds = Counter()
+    for ack, before, flags, length, header in zip(acks, high, left.flags, left.length, left.raw):
+        kinds.update({"sack": pcap.SACK in pcap.options(header), "ece": bool(flags & ECE),
+                      "payload": length > 0, "not new": ack <= before})
+    assert all(kinds[kind] for kind in UNTOUCHED[name]), kinds
+    expected = merged(list(zip(left.t.tolist(), acks.tolist(), pure)), round(merge_ms * 1e6),
+                      merge_bytes)
+    index, at = (np.array(column) for column in zip(*expected))
+    assert told["merged"] == len(left) - len(expected) > 20
+    # What is still on its way at the end is not seen.
+    assert len(came) > 0.9 * len(index)
+    index, at = index[:len(came)], at[:len(came)]
+    assert but_checksum(left.raw[i] for i in index) == but_checksum(came.raw)
+    # 300 ms of air and the rig's own 10 us; the one processor is late while it sends a window's
+    # segments, which an ACK for 64 kB lets go all at once.
+    off_us = (came.t - at - 300_000_000) / US
+    assert np.percentile(abs(off_us), 95) < 40 and abs(off_us).max() < 2000
+
+
+@pytest.mark.parametrize("reverse, said", [
+    ({"merge_bytes": 9}, "merge_bytes without merge_ms"), ({"merge_ms": -1}, "out of range"),
+    ({"merge_ms": 5, "rate_mbit": 1, "queue_packets": 9, "delay_ms": 0}, "rate_mbit beside"),
+    ({"merge_ms": 5, "mac": {}}, "merge_ms beside mac")])
+def test_a_mistake_in_merging_is_refused(reverse, said):
+    with pytest.raises(LabError, match=said):
+        path({"cc": "reno", "seconds": 1}, reverse)

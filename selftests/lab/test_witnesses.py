@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel's own policies recomputed from their papers, to the segment, and the witness's records held
+against the core's own event and the packets.  And each of these checks over a real run with one record
+changed."""
+
+import dataclasses
+import lzma
+import subprocess
+
+import numpy as np
+import pytest
+
+from bench.lab import layout, packages
+from bench.lab.scenario import Flow
+from selftests import oracle
+from selftests.oracle import calls, witnesses
+
+pytestmark = pytest.mark.lab
+
+CONTROLS = ("reno", "hybla", "westwood", "cubic")
+WITNESS = {"satcc_log": {"callbacks_of": ",".join(CONTROLS)}}
+ECN = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
+PLAIN = {"sysctl": {"net.ipv4.tcp_sack": 0, "net.ipv4.tcp_timestamps": 0}}
+
+
+def rough(geo, hosts=ECN):
+    """A flow of each on one link with all that happens to links: loss, outages of a second and of five,
+    marks, a longer path, reordering."""
+    made = geo(rate_mbit=4, seconds=65, loss_pct=0.3, sender=hosts, receiver=hosts, modules=WITNESS)
+    limit = made.flight_packets()
+
+    def link(what, seconds, delay="300ms"):
+        return (f"tc -n satellite qdisc change dev right root netem limit {limit} "
+                f"delay {delay} {what}; sleep {seconds}; ")
+    course = "sleep 12; " + "".join([
+        link("loss 100%", 1), link("", 8), link("loss 100%", 5), link("", 12), link("loss 2%", 3),
+        link("loss 10% ecn", 10), link("loss 0.1%", 6, "700ms"), link("reorder 99% gap 20", 4),
+        link("loss 0.1%", 0)])
+    return dataclasses.replace(made, commands=(course,), flows=tuple(
+        Flow(cc, seconds=65, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
+
+
+def plain(geo):
+    """The same without SACK and timestamps."""
+    return rough(geo, PLAIN)
+
+
+def lossy(geo):
+    made = geo(rate_mbit=10, rtt_ms=100, seconds=30, loss_pct=0.3, modules=WITNESS)
+    return dataclasses.replace(made, flows=tuple(
+        Flow(cc, seconds=30, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
+
+
+def slow(geo):
+    """An application that seldom fills the window."""
+    made = geo(rate_mbit=10, rtt_ms=100, seconds=30, queue_bdp=4, modules=WITNESS)
+    return dataclasses.replace(made, flows=tuple(
+        Flow(cc, bytes=1_000_000, start_s=20 * n, write_bytes=20_000, write_ms=130)
+        for n, cc in enumerate(CONTROLS)))
+
+
+def changing(geo):
+    """A flow that goes from policy to policy; servers' flows, each with a pause of three seconds."""
+    made = geo(rate_mbit=4, seconds=1, loss_pct=0.3, modules=WITNESS)
+    changes = tuple((4000 + 2500 * n, cc) for n, cc in enumerate(CONTROLS * 3))
+    return dataclasses.replace(made, flows=(Flow("cubic", seconds=40, changes=changes), *(
+        Flow(cc, bytes=1_500_000, start_s=n, pause_ms=3000, passive=True)
+        for n, cc in enumerate(CONTROLS, 1))))
+
+
+@pytest.mark.parametrize("situation", [rough, plain, lossy, slow, changing])
+def test_the_kernels_own_policies_do_as_their_papers_say(lab, geo, situation):
+    report = oracle.check(lab.run(situation(geo))).raise_first()
+    print(report)
+    assert set(report.counts) == set(CONTROLS)
+    least = 4 if situation == slow else 20      # hybla is where the application lets it in five steps
+    assert all(count.changes > least for count in report.counts.values())
+    by_sack = {"delivered", "acked"} if situation != plain else set()
+    for check in {"sums", "rate", "probe", "out", "filled"} | by_sack:
+        assert report.compared[check] > (300 if situation != slow or check != "filled" else 50), check
+
+
+def test_the_rough_run_has_it_all(lab, geo):
+    """Recovery, timeouts and marks, undo, and HyStart's exit."""
+    told = calls.of_run(lab.run(rough(geo)), CONTROLS,
+                        {cc: oracle.MODELS[cc].LAYOUT for cc in CONTROLS})
+    for cc in CONTROLS:
+        # The core calls reno for nothing in Recovery.
+        states = {calls.OPEN, calls.LOSS} | ({calls.RECOVERY} if cc != "reno" else set())
+        assert states <= {call.ca_state for call in told[cc]}, cc
+    made = {call.call for its in told.values() for call in its}
+    assert {calls.SSTHRESH, calls.CWND_EVENT, calls.UNDO} <= made
+    assert any(call.call == calls.PKTS_ACKED and call.ssthresh != call.ssthresh_old
+               for call in told["cubic"])
+    assert any(call.call == calls.CWND_EVENT and call.arg == calls.COMPLETE_CWR
+               for call in told["westwood"])
+
+
+# check -> (record's field, what becomes of it)
+CHANGES = {
+    "sums": ("in_flight_old", lambda value: value + 1),
+    "out": ("packets_out", lambda value: value + 1),
+    "delivered": ("delivered_old", lambda value: value + 3),
+    "acked": ("arg", lambda value: 5 * value),
+    "rate": ("pacing_rate_old", lambda value: value * 2),
+}
+
+
+class Changed:
+    """A run with some records changed."""
+
+    def __init__(self, run, stream, change):
+        self.scenario, self.sender = run.scenario, run.sender
+        times, records = run.events[stream]
+        records = records.copy()
+        change(records)
+        self.events = {**run.events, stream: (times, records)}
+
+
+@pytest.mark.parametrize("check", CHANGES)
+def test_a_changed_record_is_found(lab, geo, check):
+    field, other = CHANGES[check]
+    run = lab.run(lossy(geo))
+
+    def change(records):
+        at = np.flatnonzero((records["call"] == calls.CONG_AVOID) & (records["ca_state"] == calls.OPEN)
+                            & (records["arg"] > 0))
+        for number in at[len(at) // 4::len(at) // 8]:
+            records[field][number] = other(records[field][number])
+    found = {each.check for each in witnesses.hold(Changed(run, calls.STREAM, change)).differences}
+    assert check in found
+
+
+def test_a_changed_probe_is_found(lab, geo):
+    def change(records):
+        records["snd_cwnd"][len(records) // 2] += 1
+    run = Changed(lab.run(slow(geo)), witnesses.PROBE, change)
+    assert [each.check for each in witnesses.hold(run).differences] == ["probe"]
+
+
+def test_growth_of_a_slow_applications_window_is_found(lab, geo):
+    """Where a call left the window as it was, it is said to have grown by one, and to have kept it."""
+    def change(records):
+        held = (records["call"] == calls.CONG_AVOID) & (records["cwnd_limited"] == 0)
+        assert held.any()
+        for cookie in np.unique(records["cookie"]):
+            flow = records["cookie"] == cookie
+            more = np.cumsum(held[flow])
+            records["cwnd"][flow] += more.astype("u4")
+            records["cwnd_old"][flow] += (more - held[flow]).astype("u4")
+        records["cwnd_limited"][held] = records["is_cwnd_limited"][held] = 1
+    found = witnesses.hold(Changed(lab.run(slow(geo)), calls.STREAM, change)).differences
+    assert {each.policy for each in found if each.check == "filled"} == set(CONTROLS)
+
+
+def test_a_flow_that_is_not_paced_is_found(lab, geo):
+    """A flow of hybla's bursts, which nothing spaces, is said to be paced."""
+    def change(records):
+        records["pacing_status_old"] = records["pacing_status"] = 1
+    run = Changed(lab.run(lossy(geo)), calls.STREAM, change)
+    found = [each for each in witnesses.hold(run).differences if each.check == "paced"]
+    assert "hybla" in {each.policy for each in found}
+
+
+def vmlinux(release):
+    """The kernel of a Debian image, decompressed: pahole wants the whole ELF file."""
+    blob = (packages.kernel(release) / "boot" / f"vmlinuz-{release}").read_bytes()
+    if (at := blob.find(b"\xfd7zXZ\0")) >= 0:
+        return lzma.LZMADecompressor().decompress(blob[at:])
+    at = blob.find(b"\x28\xb5\x2f\xfd")
+    # It complains of what is behind the compressed kernel, which is all there then.
+    return subprocess.run(["zstd", "-dc"], input=blob[at:], capture_output=True).stdout
+
+
+def test_layouts_are_the_kernels(lab, tmp_path):
+    """The private structs as the kernel under test has them, by its own type information."""
+    release = lab.image.release
+    base = tmp_path / "vmlinux"
+    base.write_bytes(vmlinux(release))
+    modules = packages.kernel(release) / "lib/modules" / release / "kernel/net/ipv4"
+    for cc, struct in (("hybla", "hybla"), ("westwood", "westwood"), ("cubic", "bictcp")):
+        command = ["pahole", "-F", "btf", "-E", "-C", struct]
+        found = list(modules.glob(f"tcp_{cc}.ko*"))
+        if found:
+            module, blob = tmp_path / f"tcp_{cc}.ko", found[0].read_bytes()
+            module.write_bytes(lzma.decompress(blob) if found[0].suffix == ".xz" else blob)
+            command += ["--btf_base", str(base), str(module)]
+        else:
+            command.append(str(base))
+        text = subprocess.run(command, text=True, capture_output=True, check=True).stdout
+        assert layout.fields(text.strip()) == oracle.MODELS[cc].LAYOUT, cc

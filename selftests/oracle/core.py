@@ -72,9 +72,12 @@ class Flow:
     # -- one call -------------------------------------------------------------------
 
     def take(self, call) -> None:
+        if self.last and call.tcp_state == SYN_SENT and self.last.tcp_state not in (SYN_SENT, CLOSE):
+            self.disconnected(call)
         owned = self.owns(call)
         if owned and call.call != INIT:
-            self.core_did(call)
+            if self.last:
+                self.core_did(call)
             self.compare_fields(call.old, "before the call")
         self.cwnd, self.ssthresh, self.count = call.cwnd_old, call.ssthresh_old, call.cwnd_cnt_old
         self.paced, self.ret = call.pacing_status_old, 0
@@ -100,6 +103,21 @@ class Flow:
         known.  A policy with an owner's word finds by that whose its private bytes are."""
         if not self.OWNER:
             self.last = None
+
+    def disconnected(self, call) -> None:
+        """tcp_disconnect() has come between the last call and this one: ssthresh is unknown again, and
+        set_state(Open) is called on zeros.  A policy that looks at its bytes there runs its init() on
+        them, with the smallest RTT that the core keeps.  The socket has lost its port by then, which the
+        trace is filtered by, so there is no record.
+        """
+        opened = call._replace(
+            call=SET_STATE, arg=OPEN, ssthresh_old=INFINITE, srtt_us8=0, delivered_old=0,
+            bytes_sent=self.last.bytes_sent, min_rtt_us=self.last.min_rtt_us)
+        self.last = None
+        self.zero()
+        if self.OWNER and self.looks(opened):
+            self.cwnd, self.ssthresh, self.paced = opened.cwnd_old, INFINITE, opened.pacing_status_old
+            self.init(opened)
 
     def owns(self, call) -> bool:
         """Are the private bytes this policy's, as it finds them?"""

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What tests of several policies bring about on a link, and the kernel's own count of it."""
+
+import dataclasses
+
+from bench.lab import measure, scenario
+
+BURST, EVERY_MS = 10, 3000      # segments that the application writes, at such intervals
+# A line for a scenario's `after`: the sender's counters, for counters().
+COUNT = "in_ns sender cat /proc/net/netstat > $OUT/netstat"
+
+
+def from_then_on(at_s, **forward):
+    """A change of the satellite's forward stage."""
+    return {"at_s": at_s, "hop": "satellite", "forward": {"delay_ms": 300, **forward}}
+
+
+def counters(run):
+    """The sender's TcpExt and MPTcpExt of a run with COUNT, by name: TCPDSACKUndo, ..."""
+    lines = [line.split()[1:] for line in run.read("netstat").decode().splitlines()]
+    return {name: int(value) for names, values in zip(lines[::2], lines[1::2])
+            for name, value in zip(names, values)}
+
+
+def tail_losses(lab, geo, cc, bursts, lost, **rest):
+    """A flow of bursts in which single segments are lost: (burst, segment) in `lost`, from 0 on.  When
+    they pass is read from a run in which they do not get lost."""
+    made = geo(cc, rate_mbit=0.5, rtt_ms=600, bytes=bursts * BURST * 1448,
+               flow={"write_bytes": BURST * 1448, "write_ms": EVERY_MS}, **rest)
+    clean = lab.run(made)
+    packets = clean.bottleneck
+    data = packets.where(packets.length > 0)
+    changes = []
+    for burst, segment in lost:
+        passed_s = (int(data.t[burst * BURST + segment]) - measure.FlowView(clean).start_ns) / 1e9
+        changes += [scenario.LinkChange(passed_s - 0.008, "satellite",
+                                        scenario.Stage(delay_ms=300, loss_pct=100)),
+                    scenario.LinkChange(passed_s + 0.008, "satellite", scenario.Stage(delay_ms=300))]
+    return lab.run(dataclasses.replace(made, changes=tuple(changes)))

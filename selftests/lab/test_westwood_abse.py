@@ -7,12 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bench.lab import measure, scenario
-from bench.lab.run import Lab
+from bench.lab import measure
 from bench.lab.scenario import Flow
-from selftests import oracle
-from selftests.conftest import KERNEL
 from selftests.lab import decisions as account
+from selftests.lab.situations import BURST, from_then_on, tail_losses
 from selftests.oracle import calls
 from selftests.oracle.calls import CONG_CONTROL, CWR, LOSS, OPEN, RECOVERY, SET_STATE, SSTHRESH, UNDO
 from selftests.oracle.core import SYN_SENT
@@ -34,11 +32,6 @@ def calls_of(run, *kinds):
     found = calls.of_run(run, {CC})[CC]
     begun = next(n for n, call in enumerate(found) if call.call == calls.INIT)
     return [call for call in found[begun:] if not kinds or call.call in kinds]
-
-
-def from_then_on(at_s, **forward):
-    """A change of the satellite's forward stage."""
-    return {"at_s": at_s, "hop": "satellite", "forward": {"delay_ms": 300, **forward}}
 
 
 # -- the estimate against the path ----------------------------------------------
@@ -120,26 +113,6 @@ def test_timeout_measures_the_path_anew(lab, geo):
 
 # -- why something was lost -------------------------------------------------------
 
-BURST, EVERY_MS = 10, 3000      # segments that the application writes, at such intervals
-
-
-def tail_losses(lab, geo, bursts, lost):
-    """A flow of bursts in which single segments are lost: (burst, segment) in `lost`, from 0 on.  When
-    they pass is read from a run in which they do not get lost."""
-    made = geo(CC, rate_mbit=0.5, rtt_ms=600, bytes=bursts * BURST * 1448,
-               flow={"write_bytes": BURST * 1448, "write_ms": EVERY_MS})
-    clean = lab.run(made)
-    packets = clean.bottleneck
-    data = packets.where(packets.length > 0)
-    changes = []
-    for burst, segment in lost:
-        passed_s = (int(data.t[burst * BURST + segment]) - measure.FlowView(clean).start_ns) / 1e9
-        changes += [scenario.LinkChange(passed_s - 0.008, "satellite",
-                                        scenario.Stage(delay_ms=300, loss_pct=100)),
-                    scenario.LinkChange(passed_s + 0.008, "satellite", scenario.Stage(delay_ms=300))]
-    return lab.run(dataclasses.replace(made, changes=tuple(changes)))
-
-
 def probe_repairs(run):
     """Each tail loss that a probe has repaired: CWR is entered and left within one ACK."""
     found = [call for call in calls_of(run) if call.call in (SSTHRESH, SET_STATE, CONG_CONTROL)]
@@ -152,7 +125,7 @@ def probe_repairs(run):
 def test_a_tail_loss_is_the_airs(lab, geo, before):
     """The last segment of a burst is lost, and a probe repairs it.  The window becomes the estimate, and
     not 80 % of what it was, whether the flow has had a loss before or not."""
-    run = tail_losses(lab, geo, 9, [*before, (6, BURST - 1)])
+    run = tail_losses(lab, geo, CC, 9, [*before, (6, BURST - 1)])
     assert measure.link_losses(run) == 1 + len(before)
     [(asked, entered, left, after)] = probe_repairs(run)[-1:]
     assert bool([call for call in calls_of(run, SET_STATE) if call.arg == RECOVERY]) == bool(before)
@@ -245,57 +218,6 @@ def test_a_fade_costs_no_more_than_renos(lab, geo):
     ours, renos = (lab.run(geo(cc, trace=[], **path)) for cc in (CC, "reno"))
     got = [measure.FlowView(run).acked_by(30) for run in (ours, renos)]
     assert got[0] >= got[1], got
-
-
-# -- return links that merge or bunch ACKs --------------------------------------------
-
-def slots(ms, phase_ms):
-    return {"mac": {"kind": "tdma", "superframe_ms": ms, "multiframes": 1, "slots": 32,
-                    "rate_kbit": 65536, "static_kbit": 2048, "cap_kbit": 2048, "overhead_pct": 0,
-                    "phase_ms": phase_ms}}
-
-
-@pytest.fixture(scope="module")
-def returns():
-    """Runs over a return link: 10 Mbit/s, 600 ms, 20 s, no loss."""
-    lab = Lab(KERNEL, extras=("papers",))
-
-    def play(cc, reverse, trace=(), **rest):
-        quick = {"receiver": {"quickack": 1}} if "mac" in reverse else {}
-        return lab.run(scenario.from_dict({
-            "title": "test", "capture": False, "trace": list(trace), **quick, **rest,
-            "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1},
-                     "reverse": {"delay_ms": 300}},
-                    {"name": "satellite", "forward": {"delay_ms": 300}, "reverse": reverse}],
-            "flow": [{"cc": cc, "seconds": 20}]}))
-    return play
-
-
-LESS = pytest.mark.xfail(strict=True, reason="13,511 of reno's 13,634 and 13,418 of 13,433: open")
-
-
-@pytest.mark.parametrize("reverse", [
-    *(pytest.param({"merge_ms": ms}, marks=LESS) for ms in (5, 20)),
-    *({"merge_ms": ms} for ms in (50, 200)), {"merge_ms": 200, "merge_bytes": 65536},
-    slots(26.5, 0), slots(26.5, 14), slots(45, 0), slots(45, 21),
-], ids=["5 ms", "20 ms", "50 ms", "200 ms", "64 kB", "26.5 ms", "26.5 ms later", "45 ms", "45 ms later"])
-def test_merged_and_bunched_acks_cost_no_more_than_renos(returns, reverse):
-    ours, renos = (returns(cc, reverse).json("flow-0.json")["delivered"] for cc in (CC, "reno"))
-    assert ours >= renos
-
-
-def test_compressed_acks_do_not_raise_b(returns):
-    """ACKs released every 45 ms, 37 at once: RE, and so b, is what the path carries but for what
-    one such bunch is of a round trip."""
-    run = returns(CC, slots(45, 0), trace=["satcc:cc_call"])
-    oracle.check(run).raise_first()
-    acks = calls_of(run, CONG_CONTROL)
-    late = [call for call in acks if call.t_ns > acks[0].t_ns + 12e9]
-    frames = 10e6 / 8 / run.scenario.frame_bytes
-    assert len(late) > 1000
-    assert max(call.new.est_re_q8 for call in late) / RATE_ONE < (1 + 45 / 600) * frames
-    rtt_s = max(call.new.min_rtt_us for call in late) / 1e6
-    assert max(call.new.b_pkts for call in late) < (1 + 45 / 600) * frames * rtt_s
 
 
 # -- Astart -------------------------------------------------------------------------

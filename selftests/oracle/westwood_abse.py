@@ -153,9 +153,7 @@ class WestwoodAbse(Estimator, Flow):
         self.zero()
         self.round_delivered, self.round_lost = call.delivered_old, call.lost
         self.sample(call, call.min_rtt_us if call.min_rtt_us != NO_RTT else 0)
-        if self.ssthresh >= INFINITE:
-            self.astart = 1
-            self.start(call)
+        self.astart = int(self.ssthresh >= INFINITE)
         self.pace()
         self.set_rate(call)
 
@@ -368,7 +366,7 @@ class WestwoodAbse(Estimator, Flow):
             self.astart = self.rearm = 1
             self.min_rtt_prior_us = self.min_rtt_prior_us or self.min_rtt_us
         elif new > DISORDER:
-            self.astart = 0
+            self.astart *= new == LOSS
             if self.ece or new == CWR and not self.in_ack:
                 self.mark(call)
         else:

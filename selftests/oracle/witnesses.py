@@ -441,7 +441,9 @@ def filled(flow, packets):
     # What was so when the ACK came that the call is of.
     moment = np.searchsorted(times, flow.t[at], side="right") - 1
     was = np.maximum(moment, 0)
-    may = np.array(limits)[was] | (flow.cwnd_old[at] < flow.ssthresh_old[at]) & (
+    # cong_control() may have raised ssthresh itself before it let the window grow.
+    start = flow.cwnd_old[at] < np.maximum(flow.ssthresh_old, flow.ssthresh)[at]
+    may = np.array(limits)[was] | start & (
         flow.cwnd_old[at] < 2 * (np.array(mosts)[was] + burst(flow)[at]))
     bad = np.flatnonzero(~may & (moment >= 0))
     if not len(bad):

@@ -267,8 +267,8 @@ static void westwood_raise_ssthresh(struct tcp_sock *tp, u64 target)
 		tp->snd_ssthresh = target;
 }
 
-/* Astart: ssthresh rises with the estimate. A socket that got this policy while
- * connecting has its ssthresh reset to infinite when the handshake is over.
+/* Astart: ssthresh rises with the estimate. It is set here and not by init(), after which
+ * the end of the handshake may reset it, or a listener's child get another policy.
  */
 static void westwood_astart(struct sock *sk, const struct westwood *ca)
 {
@@ -561,7 +561,8 @@ static u32 westwood_undo_cwnd(struct sock *sk)
 /* Called before the state changes. What a reduction is for, the core says by the state
  * that follows: CWR is for a mark or for a full queue of this host, but for a tail loss
  * that a probe has repaired it is CWR, too, and over within the same ACK. Loss without
- * a reduction is no timeout: the core sends again what was too long for the path.
+ * a reduction is no timeout: the core sends again what was too long for the path, or what
+ * a SYN had brought and the peer did not take. Astart goes on.
  */
 static void westwood_set_state(struct sock *sk, u8 new_state)
 {
@@ -575,7 +576,8 @@ static void westwood_set_state(struct sock *sk, u8 new_state)
 			ca->min_rtt_prior_us = ca->min_rtt_us;
 		ca->rearm = true;
 	} else if (new_state > TCP_CA_Disorder) {
-		ca->astart = false;
+		if (new_state != TCP_CA_Loss)
+			ca->astart = false;
 		if (ca->ece || (new_state == TCP_CA_CWR && !ca->in_ack))
 			westwood_mark(sk, ca);
 	} else {
@@ -636,10 +638,7 @@ static void westwood_init(struct sock *sk)
 	ca->round_delivered = tp->delivered;
 	ca->round_lost = tp->lost;
 	westwood_update_rtt(sk, ca, tcp_min_rtt(tp) == ~0U ? 0 : tcp_min_rtt(tp));
-	if (tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH) {
-		ca->astart = true;
-		westwood_astart(sk, ca);
-	}
+	ca->astart = tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH;
 	satcc_pacing_enable(sk);
 	westwood_pace(sk, ca);
 }

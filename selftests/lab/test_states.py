@@ -306,14 +306,9 @@ def test_a_socket_connected_again(lab, path, cc):
     begins_alike(found[second:], found[:second])
 
 
-LEFT_BEHIND = pytest.mark.xfail(
-    strict=True, reason="westwood_abse sets ssthresh to 20 in init(), before any data, and leaves it to "
-    "the policy that takes its place: slow start ends at 20")
-
-
 @pytest.mark.parametrize("cc, listener", [
-    pytest.param(cc, listener, marks=LEFT_BEHIND if listener == "westwood_abse" else ())
-    for cc in POLICIES for listener in ("cubic", "hybla_full", "westwood_abse") if listener != cc])
+    (cc, listener) for cc in POLICIES
+    for listener in ("cubic", "hybla_full", "westwood_abse") if listener != cc])
 def test_a_listener_with_another(lab, path, cc, listener):
     """A server's listening socket has another policy, and what it accepts is given this one: the windows
     are those of a socket that had it from the start."""

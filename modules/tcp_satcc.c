@@ -1,0 +1,812 @@
+// SPDX-License-Identifier: GPL-2.0
+/* satcc: the pack's own congestion control, for paths over satellites.
+ */
+#include <linux/module.h>
+#include <net/tcp.h>
+
+#include "compat.h"
+#include "growth.h"
+#include "hoe.h"
+#include "info.h"
+#include "owner.h"
+#include "pacing.h"
+#include "param.h"
+#include "rtt.h"
+
+/* Rates are in segments per us, Q24: from 0.06 segments per second, which is less than
+ * one in any round trip, to 256 per us, 3 Tbit/s.
+ */
+#define SATCC_BW_SHIFT	24
+
+enum satcc_mode {
+	SATCC_START,	/* W unknown */
+	SATCC_ALONE,	/* PROBE, and HOLD while a queue shows */
+	SATCC_SHARED,	/* COMPETE */
+};
+
+enum satcc_train {
+	SATCC_TRAIN_WAIT,	/* for the first full window */
+	SATCC_TRAIN_COLLECT,
+	SATCC_TRAIN_DONE,
+};
+
+/* Of START. */
+struct satcc_start {
+	struct satcc_hoe hoe;
+	u32	t0_us;			/* time of the train's first ACK */
+	u32	train_delivered;	/* tp->delivered then */
+};
+
+/* Of the others. */
+struct satcc_epoch {
+	u32	w_max;			/* W before the last cut; 0 = none */
+	u32	w_begin;		/* W at the epoch's begin; 0 = it has not begun */
+	u32	begin_ms;		/* time of it */
+	u32	k_ms;			/* until W is w_max again */
+	u32	cut_delivered;		/* tp->delivered at the last cut */
+	u32	cut_seq;		/* tp->snd_nxt then */
+	u32	prior_w;		/* W before the core's reduction, for undo; 0 = none */
+	u32	prior_w_max;		/* w_max likewise */
+};
+
+/* Per flow. Written under the socket lock; owner, min_rtt_us, w and mode are also read
+ * by get_info(), without it.
+ */
+struct satcc {
+	u32	owner;			/* whose these bytes are, see owner.h */
+	u32	min_rtt_us;		/* RTT_min; 0 = no sample */
+	u32	w;			/* W, segments */
+	u32	credit;			/* towards the next segment of W, in segments */
+	u32	bw[3];			/* largest rate of this round and the two before */
+	u32	round_delivered;	/* tp->delivered at the round's start */
+	u32	round_lost;		/* tp->lost likewise */
+	u32	round_rtt_us;		/* smallest RTT of the round; 0 = no sample */
+	u32	block_rtt_us;		/* smallest RTT of the block; 0 = no sample */
+	u32	last_block_rtt_us;	/* of the block before; 0 = none */
+	u32	held_rtt_us;		/* round_rtt_us when HOLD began */
+	u16	p_q16;			/* p: part of the segments that the air loses */
+	u16	prior_p_q16;		/* p before the core's reduction, for undo */
+	u16	quiet_sent;		/* segments sent into no queue, since p was updated; */
+	u16	mss;			/* what W's segments are of, bytes */
+	u32	quiet_lost:7,		/* of these lost */
+		quiet_rounds:5,		/* n: rounds since a queue was seen */
+		block_samples:4,	/* RTT samples in the block */
+		queue_rounds:3,		/* rounds in a row with a queue, in ALONE */
+		mode:2,			/* enum satcc_mode */
+		train:2,		/* enum satcc_train */
+		flat_rounds:2,		/* rounds in a row in which START brought nothing */
+		ramp:1,			/* cwnd goes up to W as in slow start */
+		trimmed:1,		/* HOLD has cut in the round before */
+		blocked:1,		/* a block has ended in this round */
+		in_ack:1,		/* between ->in_ack_event() and the ACK's end */
+		ece:1,			/* this ACK echoes a mark */
+		marked:1,		/* a mark has been obeyed in this state of the core's */
+		reduced:1;		/* ssthresh() was asked, and the state is to change */
+	union {
+		struct satcc_start start;
+		struct satcc_epoch epoch;
+	};
+};
+
+SATCC_PARAM(tolerate_pct, 10, 0, 50);
+MODULE_PARM_DESC(tolerate_pct,
+		 "random loss to bear, percent; 0: every loss is congestion (0-50, default 10)");
+
+SATCC_PARAM(queue_ms, 25, 1, 1000);
+MODULE_PARM_DESC(queue_ms, "a queue is what delays by so much, at most (1-1000, default 25 ms)");
+
+SATCC_PARAM(hoe, 1, 0, 1);
+MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)");
+
+/* thr, see satcc_threshold_us(). */
+#define SATCC_QUEUE_DIV		16
+#define SATCC_QUEUE_MIN_US	2000
+#define SATCC_QUEUE_PKTS	3
+#define SATCC_SEGMENT_MAX_US	100000
+
+/* RTT samples in a block. */
+#define SATCC_BLOCK_SAMPLES	16
+
+/* What congestion leaves of W, percent, and C: CUBIC's (RFC 9438). */
+#define SATCC_CUT_PCT		70
+#define SATCC_CUBIC_MS3		2500000000ULL	/* 1 / C, in ms^3 a segment */
+#define SATCC_FRIEND_PCT	53		/* 3 (1 - .7) / (1 + .7) segments per RTT */
+#define SATCC_CUBIC_MAX_MS	(1 << 20)	/* of which the third power is below 2^60 */
+
+#define SATCC_W_MIN		4
+#define SATCC_W_RESTART		10		/* RFC 6928 */
+
+#define SATCC_PROBE_US		25000
+#define SATCC_PROBE_FAST	4
+#define SATCC_WAIT_ROUNDS	8
+#define SATCC_BUSY_ROUNDS	6
+#define SATCC_FLAT_ROUNDS	3
+#define SATCC_P_SEGMENTS	256
+#define SATCC_P_FADE_SHIFT	6
+
+static struct tcp_congestion_ops tcp_satcc;
+static void satcc_init(struct sock *sk);
+
+static struct satcc *satcc_state(struct sock *sk)
+{
+	struct satcc *ca = inet_csk_ca(sk);
+
+	if (!satcc_owned(sk, READ_ONCE(ca->owner), &tcp_satcc))
+		satcc_init(sk);
+
+	return ca;
+}
+
+/* ---- what the path is ---- */
+
+static u32 satcc_bw(const struct satcc *ca)
+{
+	return max3(ca->bw[0], ca->bw[1], ca->bw[2]);
+}
+
+/* b, in segments. */
+static u32 satcc_b(const struct satcc *ca)
+{
+	return clamp_t(u64, (u64)satcc_bw(ca) * ca->min_rtt_us >> SATCC_BW_SHIFT,
+		       SATCC_W_MIN, SATCC_MAX_CWND);
+}
+
+/* thr: from here on there is a queue. */
+static u32 satcc_threshold_us(const struct satcc *ca)
+{
+	u32 bw = satcc_bw(ca), part = ca->min_rtt_us / SATCC_QUEUE_DIV, segments = 0;
+
+	if (bw)
+		segments = SATCC_QUEUE_PKTS *
+			   min_t(u32, (1U << SATCC_BW_SHIFT) / bw, SATCC_SEGMENT_MAX_US);
+	part = min_t(u32, part, satcc_param(queue_ms) * USEC_PER_MSEC);
+
+	return max3(part, (u32)SATCC_QUEUE_MIN_US, segments);
+}
+
+/* Above RTT_min. */
+static u32 satcc_above_us(const struct satcc *ca, u32 rtt_us)
+{
+	return rtt_us > ca->min_rtt_us ? rtt_us - ca->min_rtt_us : 0;
+}
+
+/* q: what the queue delays by now, the smallest of the last 16 to 31 samples. */
+static u32 satcc_queue_us(const struct satcc *ca)
+{
+	u32 rtt_us = ca->last_block_rtt_us;
+
+	if (ca->block_samples && (!rtt_us || ca->block_rtt_us < rtt_us))
+		rtt_us = ca->block_rtt_us;
+
+	return satcc_above_us(ca, rtt_us);
+}
+
+static bool satcc_is_queue(const struct satcc *ca)
+{
+	return satcc_queue_us(ca) >= satcc_threshold_us(ca);
+}
+
+static void satcc_end_block(struct satcc *ca)
+{
+	ca->last_block_rtt_us = ca->block_rtt_us;
+	ca->block_samples = 0;
+	ca->blocked = true;
+}
+
+static void satcc_update_rtt(struct sock *sk, struct satcc *ca, long rtt_us)
+{
+	u32 bound_us = satcc_min_rtt_us(tcp_sk(sk));
+
+	if (rtt_us > 0) {
+		rtt_us = min_t(long, rtt_us, SATCC_HOE_MAX_RTT_US - 1);
+		if (!ca->min_rtt_us || rtt_us < ca->min_rtt_us)
+			WRITE_ONCE(ca->min_rtt_us, rtt_us);
+		if (!ca->round_rtt_us || rtt_us < ca->round_rtt_us)
+			ca->round_rtt_us = rtt_us;
+		if (!ca->block_samples || rtt_us < ca->block_rtt_us)
+			ca->block_rtt_us = rtt_us;
+		if (ca->block_samples == SATCC_BLOCK_SAMPLES - 1)
+			satcc_end_block(ca);
+		else
+			ca->block_samples++;
+	}
+	if (ca->min_rtt_us < bound_us)
+		WRITE_ONCE(ca->min_rtt_us, min_t(u32, bound_us, SATCC_HOE_MAX_RTT_US - 1));
+}
+
+/* ---- what W becomes ---- */
+
+static void satcc_set_w(struct satcc *ca, u32 w)
+{
+	WRITE_ONCE(ca->w, clamp_t(u32, w, SATCC_W_MIN, SATCC_MAX_CWND));
+}
+
+/* W *= SATCC_CUT_PCT */
+static u32 satcc_cut(u32 w)
+{
+	return div_u64((u64)w * SATCC_CUT_PCT, 100);
+}
+
+static void satcc_begin_epoch(struct satcc *ca)
+{
+	ca->epoch.w_begin = 0;
+	ca->credit = 0;
+}
+
+static void satcc_run(struct sock *sk, struct satcc *ca, u32 w)
+{
+	ca->mode = SATCC_ALONE;
+	ca->train = SATCC_TRAIN_DONE;
+	satcc_set_w(ca, w);
+	ca->quiet_rounds = 0;
+	ca->credit = 0;
+	ca->epoch = (struct satcc_epoch){ .cut_delivered = tcp_sk(sk)->delivered,
+					  .cut_seq = tcp_sk(sk)->snd_una };
+	satcc_pacing_enable(sk);
+}
+
+static void satcc_reacted(struct sock *sk, struct satcc *ca)
+{
+	ca->epoch.cut_delivered = tcp_sk(sk)->delivered;
+	ca->epoch.cut_seq = tcp_sk(sk)->snd_nxt;
+}
+
+/* Congestion: CUBIC's answer, fast convergence included. */
+static void satcc_congestion(struct sock *sk, struct satcc *ca)
+{
+	struct satcc_epoch *epoch = &ca->epoch;
+
+	if (ca->mode == SATCC_START)
+		satcc_run(sk, ca, ca->w);
+	epoch->w_max = ca->w < epoch->w_max ? ca->w - ca->w * 3 / 20 : ca->w;
+	satcc_begin_epoch(ca);
+	satcc_set_w(ca, satcc_cut(ca->w));
+	ca->quiet_rounds = 0;
+	satcc_reacted(sk, ca);
+}
+
+static void satcc_trim(struct satcc *ca)
+{
+	u32 thr = satcc_threshold_us(ca), above = satcc_above_us(ca, ca->round_rtt_us);
+	u32 w = div_u64((u64)ca->w * (ca->min_rtt_us + thr / 2),
+			ca->min_rtt_us + max(above, thr / 2));
+
+	satcc_set_w(ca, max(w, satcc_cut(ca->w)));
+	ca->quiet_rounds = 0;
+}
+
+static void satcc_earn(struct satcc *ca, u32 step, u32 acked)
+{
+	u64 credit = ca->credit;
+
+	WRITE_ONCE(ca->w, satcc_avoid(&credit, ca->w, SATCC_MAX_CWND, step, 0, acked));
+	ca->credit = credit;
+}
+
+/* The third root, rounded down, of x below 2^62. */
+static u32 satcc_cbrt(u64 x)
+{
+	u32 low = 0, high = 1 << 21, middle;
+
+	while (high - low > 1) {
+		middle = (low + high) / 2;
+		if ((u64)middle * middle * middle <= x)
+			low = middle;
+		else
+			high = middle;
+	}
+
+	return low;
+}
+
+/* Segments per RTT by which CUBIC grows now. */
+static u32 satcc_cubic_step(struct satcc *ca, u32 now_ms, u32 rtt_ms)
+{
+	struct satcc_epoch *epoch = &ca->epoch;
+	u32 t_ms, d_ms, target, w = ca->w, step = 0;
+
+	if (!epoch->w_begin) {
+		epoch->w_begin = w;
+		epoch->begin_ms = now_ms;
+		epoch->k_ms = 0;
+		if (epoch->w_max > w)
+			epoch->k_ms = satcc_cbrt((u64)(epoch->w_max - w) * SATCC_CUBIC_MS3);
+		else
+			epoch->w_max = w;
+	}
+	t_ms = now_ms - epoch->begin_ms;
+	target = epoch->w_begin + div_u64((u64)t_ms * SATCC_FRIEND_PCT, 100 * rtt_ms);
+	if (target > w)
+		step = target - w;
+
+	t_ms += ca->min_rtt_us / USEC_PER_MSEC;
+	d_ms = t_ms < epoch->k_ms ? epoch->k_ms - t_ms : t_ms - epoch->k_ms;
+	d_ms = min_t(u32, d_ms, SATCC_CUBIC_MAX_MS);
+	target = div64_u64((u64)d_ms * d_ms * d_ms, SATCC_CUBIC_MS3);
+	target = t_ms < epoch->k_ms ? epoch->w_max - min(target, epoch->w_max) :
+				      epoch->w_max + target;
+	if (target > w)
+		step = max(step, min(target - w, w / 2));
+
+	return step;
+}
+
+/* PROBE: segments per RTT. */
+static u32 satcc_probe_step(const struct satcc *ca, u32 n)
+{
+	bool fast = n >= SATCC_PROBE_FAST;
+	u32 b = satcc_b(ca), most = b + (fast ? b : b / 4) + SATCC_W_MIN;
+	u64 step = max_t(u32, ca->min_rtt_us / SATCC_PROBE_US, 1);
+
+	if (ca->w >= most)
+		return 0;
+
+	return min3(step << n, (u64)ca->w / (fast ? 2 : 4) + 1, (u64)most - ca->w);
+}
+
+static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+{
+	u32 now_ms = div_u64(tcp_sk(sk)->tcp_mstamp, USEC_PER_MSEC), n = ca->quiet_rounds;
+	u32 rtt_ms = max_t(u32, satcc_srtt_us(tcp_sk(sk)) / USEC_PER_MSEC, 1);
+	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked);
+	bool cubic = ca->epoch.w_max && !ca->p_q16;
+
+	if (!acked || rs->prior_in_flight + SATCC_W_MIN + ca->w / 8 < ca->w)
+		return;
+	if (satcc_is_queue(ca)) {
+		if (ca->mode == SATCC_SHARED && !before(rs->prior_delivered, ca->epoch.cut_delivered))
+			satcc_earn(ca, satcc_cubic_step(ca, now_ms, rtt_ms), acked);
+		return;
+	}
+	if (cubic && n <= SATCC_WAIT_ROUNDS) {
+		satcc_earn(ca, satcc_cubic_step(ca, now_ms, rtt_ms), acked);
+		return;
+	}
+	ca->epoch.w_begin = 0;
+	satcc_earn(ca, satcc_probe_step(ca, cubic ? n - SATCC_WAIT_ROUNDS : n), acked);
+}
+
+/* ---- START ---- */
+
+static void satcc_end_train(struct sock *sk, struct satcc *ca)
+{
+	ca->train = SATCC_TRAIN_DONE;
+	satcc_pacing_enable(sk);
+}
+
+static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 w;
+
+	if (ca->train == SATCC_TRAIN_WAIT) {
+		if (!tcp_is_cwnd_limited(sk))
+			return;
+		ca->train = SATCC_TRAIN_COLLECT;
+		ca->start.t0_us = tp->tcp_mstamp;
+		ca->start.train_delivered = tp->delivered;
+		satcc_hoe_start(&ca->start.hoe);
+		return;
+	}
+	if (rs->losses > 0 || tp->lost_out ||
+	    !before(rs->prior_delivered, ca->start.train_delivered) ||
+	    !satcc_hoe_add(&ca->start.hoe, (u32)tp->tcp_mstamp - ca->start.t0_us,
+			   tp->delivered - ca->start.train_delivered, ca->min_rtt_us)) {
+		satcc_end_train(sk, ca);
+		return;
+	}
+	w = satcc_hoe_window(&ca->start.hoe, SATCC_HOE_MIN_POINTS, ca->min_rtt_us);
+	if (w)
+		satcc_run(sk, ca, max(w, ca->w));
+}
+
+static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+{
+	if (ca->train != SATCC_TRAIN_DONE)
+		satcc_train(sk, ca, rs);
+	if (ca->mode != SATCC_START)
+		return;
+	if (ca->train == SATCC_TRAIN_DONE &&
+	    (satcc_is_queue(ca) || ca->flat_rounds >= SATCC_FLAT_ROUNDS))
+		satcc_run(sk, ca, min(ca->w, max_t(u32, satcc_b(ca) + satcc_b(ca) / 4,
+						   SATCC_W_RESTART)));
+	else if (tcp_is_cwnd_limited(sk))
+		satcc_set_w(ca, ca->w + rs->acked_sacked);
+}
+
+/* ---- losses ---- */
+
+/* Was what this ACK tells lost where there was no queue? */
+static bool satcc_is_quiet(const struct sock *sk, const struct satcc *ca, long rtt_us)
+{
+	if (rtt_us <= 0)
+		rtt_us = satcc_srtt_us(tcp_sk(sk));
+
+	return satcc_param(tolerate_pct) &&
+	       rtt_us < ca->min_rtt_us + satcc_threshold_us(ca) / 2;
+}
+
+static void satcc_update_p(struct satcc *ca, const struct rate_sample *rs)
+{
+	u32 lost = max(rs->losses, 0), p_q16;
+
+	ca->quiet_sent = min_t(u32, ca->quiet_sent + rs->acked_sacked + lost, U16_MAX);
+	ca->quiet_lost = min_t(u32, ca->quiet_lost + lost, 127);
+	if (ca->quiet_sent < SATCC_P_SEGMENTS && (ca->p_q16 || !ca->quiet_lost))
+		return;
+
+	p_q16 = ((u32)ca->quiet_lost << 16) / max_t(u32, ca->quiet_sent, 100);
+	if (p_q16 * 100 <= satcc_param(tolerate_pct) << 16)
+		ca->p_q16 = ca->p_q16 ? (7 * ca->p_q16 + p_q16) / 8 : p_q16;
+	ca->quiet_sent = 0;
+	ca->quiet_lost = 0;
+}
+
+/* Do so many losses, of so many segments, come of the air? Its mean and two deviations,
+ * of the trim a mean more.
+ */
+static bool satcc_is_airs(const struct satcc *ca, u32 lost, u32 sent)
+{
+	u32 mean_q8 = (u64)min_t(u32, sent, 1 << 20) * ca->p_q16 >> 8;
+
+	return ca->p_q16 && (u64)lost << 8 <= 2 * mean_q8 + 2 * int_sqrt((unsigned long)mean_q8 << 8);
+}
+
+static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 lost = tp->lost - ca->round_lost, sent = tp->delivered - ca->round_delivered + lost;
+	bool quiet = satcc_is_quiet(sk, ca, rs->rtt_us);
+
+	if (quiet)
+		satcc_update_p(ca, rs);
+	if (rs->losses <= 0)
+		return;
+	if (ca->mode == SATCC_START) {
+		if (!satcc_param(tolerate_pct))
+			satcc_congestion(sk, ca);
+		return;
+	}
+	/* one answer a round trip, and while p = 0 one a recovery */
+	if (before(rs->prior_delivered, ca->epoch.cut_delivered) ||
+	    (!ca->p_q16 && before(tp->snd_una, ca->epoch.cut_seq)))
+		return;
+	if (quiet) {
+		if (lost > 4 && (u64)lost * 100 > (u64)sent * 2 * satcc_param(tolerate_pct))
+			satcc_congestion(sk, ca);
+	} else if (satcc_is_airs(ca, lost, sent)) {
+		satcc_trim(ca);
+		satcc_reacted(sk, ca);
+	} else {
+		satcc_congestion(sk, ca);
+	}
+}
+
+/* ---- rounds ---- */
+
+static void satcc_hold(struct satcc *ca, bool queue)
+{
+	if (!queue) {
+		ca->queue_rounds = 0;
+		ca->trimmed = false;
+		return;
+	}
+	if (!ca->queue_rounds)
+		ca->held_rtt_us = ca->round_rtt_us;
+	if (++ca->queue_rounds >= SATCC_BUSY_ROUNDS) {
+		ca->queue_rounds = 0;
+		ca->mode = SATCC_SHARED;
+		satcc_begin_epoch(ca);
+		return;
+	}
+	if (!ca->trimmed)
+		satcc_trim(ca);
+	ca->trimmed = !ca->trimmed;
+}
+
+static void satcc_start_round(struct satcc *ca, const struct rate_sample *rs)
+{
+	u32 last = max(ca->bw[1], ca->bw[2]);
+
+	if (ca->train != SATCC_TRAIN_DONE || rs->is_app_limited)
+		return;
+	if (ca->bw[0] > last + last / 4)
+		ca->flat_rounds = 0;
+	else if (ca->flat_rounds < SATCC_FLAT_ROUNDS)
+		ca->flat_rounds++;
+}
+
+static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	bool queue;
+
+	if (!ca->blocked && ca->block_samples)
+		satcc_end_block(ca);
+	ca->blocked = false;
+	queue = satcc_above_us(ca, ca->round_rtt_us) >= satcc_threshold_us(ca);
+
+	if (ca->mode == SATCC_START) {
+		satcc_start_round(ca, rs);
+	} else if (ca->mode == SATCC_ALONE) {
+		satcc_hold(ca, queue);
+	} else if (ca->quiet_rounds >= SATCC_WAIT_ROUNDS) {
+		ca->mode = SATCC_ALONE;
+	}
+	if (queue)
+		ca->p_q16 -= DIV_ROUND_UP(ca->p_q16, 1 << SATCC_P_FADE_SHIFT);
+	if (ca->quiet_rounds < 31)
+		ca->quiet_rounds++;
+
+	ca->round_delivered = tp->delivered;
+	ca->round_lost = tp->lost;
+	ca->round_rtt_us = 0;
+	ca->bw[2] = ca->bw[1];
+	ca->bw[1] = ca->bw[0];
+	ca->bw[0] = 0;
+}
+
+static void satcc_update_bw(struct satcc *ca, const struct rate_sample *rs)
+{
+	u64 bw;
+
+	if (rs->delivered <= 0 || rs->interval_us <= 0)
+		return;
+	bw = div64_long((u64)rs->delivered << SATCC_BW_SHIFT, rs->interval_us);
+	if (!rs->is_app_limited || bw > satcc_bw(ca))
+		ca->bw[0] = max_t(u64, ca->bw[0], min_t(u64, bw, U32_MAX));
+}
+
+/* ---- what is sent ---- */
+
+static void satcc_set_cwnd(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 flight = tcp_packets_in_flight(tp), w = min(ca->w, tp->snd_cwnd_clamp), cwnd = w;
+
+	if (ca->ramp) {
+		cwnd = min(tcp_snd_cwnd(tp) + rs->acked_sacked, w);
+		if (cwnd == w)
+			ca->ramp = inet_csk(sk)->icsk_ca_state == TCP_CA_Loss;
+	} else if (flight >= w && ca->mode != SATCC_START) {
+		cwnd = flight + rs->acked_sacked * 5 / 8;
+		if (rs->losses > 0 && cwnd == flight)
+			cwnd++;
+	}
+	tcp_snd_cwnd_set(tp, clamp_t(u32, cwnd, 1, tp->snd_cwnd_clamp));
+}
+
+static void satcc_pace(struct sock *sk, const struct satcc *ca)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct netns_ipv4 *ipv4 = &sock_net(sk)->ipv4;
+	u64 rate = (u64)tp->mss_cache * ((USEC_PER_SEC / 100) << 3);
+
+	if (!tp->srtt_us)
+		return;
+	rate *= ca->mode == SATCC_START ? READ_ONCE(ipv4->sysctl_tcp_pacing_ss_ratio) :
+					  READ_ONCE(ipv4->sysctl_tcp_pacing_ca_ratio);
+	rate *= min(ca->w, tp->snd_cwnd_clamp);
+	rate = div_u64(rate, tp->srtt_us);
+	if (ca->train != SATCC_TRAIN_DONE)
+		rate = ~0UL;
+	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
+}
+
+/* W is in segments, and what a segment is may change. */
+static void satcc_update_mss(struct sock *sk, struct satcc *ca)
+{
+	u32 mss = min_t(u32, tcp_sk(sk)->mss_cache, U16_MAX);
+
+	if (mss == ca->mss)
+		return;
+	if (ca->mss && mss)
+		satcc_set_w(ca, div_u64((u64)ca->w * ca->mss, mss));
+	ca->mss = mss;
+}
+
+/* Obey a mark, or a full queue of this host: once for every state of the core's. */
+static void satcc_mark(struct sock *sk, struct satcc *ca)
+{
+	ca->marked = true;
+	satcc_congestion(sk, ca);
+}
+
+static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample *rs)
+{
+	struct satcc *ca = satcc_state(sk);
+
+	satcc_update_mss(sk, ca);
+	satcc_update_rtt(sk, ca, rs->rtt_us);
+	if (rs->delivered > 0 && !before(rs->prior_delivered, ca->round_delivered))
+		satcc_round(sk, ca, rs);
+	satcc_update_bw(ca, rs);
+	if (ca->ece && !ca->marked && inet_csk(sk)->icsk_ca_state > TCP_CA_CWR)
+		satcc_mark(sk, ca);
+	if (ca->min_rtt_us) {
+		satcc_losses(sk, ca, rs);
+		if (satcc_is_queue(ca))
+			ca->quiet_rounds = 0;
+		if (ca->mode == SATCC_START)
+			satcc_start(sk, ca, rs);
+		else
+			satcc_grow_w(sk, ca, rs);
+	}
+	satcc_set_cwnd(sk, ca, rs);
+	satcc_pace(sk, ca);
+
+	ca->in_ack = false;
+	ca->ece = false;
+}
+
+static void satcc_in_ack_event(struct sock *sk, u32 flags)
+{
+	struct satcc *ca = satcc_state(sk);
+
+	ca->in_ack = true;
+	ca->ece = flags & CA_ACK_ECE;
+}
+
+/* A reduction begins, and why is not known yet: see satcc_set_state(). */
+static u32 satcc_ssthresh(struct sock *sk)
+{
+	struct satcc *ca = satcc_state(sk);
+
+	ca->reduced = true;
+	ca->marked = false;
+	ca->prior_p_q16 = ca->p_q16;
+	if (ca->mode != SATCC_START) {
+		ca->epoch.prior_w = ca->w;
+		ca->epoch.prior_w_max = ca->epoch.w_max;
+	}
+
+	return max(ca->w, 2U);
+}
+
+static u32 satcc_undo_cwnd(struct sock *sk)
+{
+	struct satcc *ca = satcc_state(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	ca->p_q16 = ca->prior_p_q16;
+	ca->quiet_lost = 0;
+	ca->ramp = false;
+	if (ca->mode != SATCC_START && ca->epoch.prior_w) {
+		satcc_set_w(ca, max(ca->w, ca->epoch.prior_w));
+		ca->epoch.w_max = ca->epoch.prior_w_max;
+		satcc_begin_epoch(ca);
+	}
+
+	return max(tcp_snd_cwnd(tp), min(ca->w, tp->snd_cwnd_clamp));
+}
+
+static void satcc_timeout(struct sock *sk, struct satcc *ca)
+{
+	u32 w = ca->w;
+
+	ca->ramp = true;
+	if (!ca->reduced)
+		return;
+	satcc_congestion(sk, ca);
+	ca->epoch.prior_w = w;
+	if (ca->min_rtt_us && !satcc_is_queue(ca))
+		ca->epoch.w_max = ca->epoch.prior_w_max;
+}
+
+static void satcc_set_state(struct sock *sk, u8 new_state)
+{
+	struct satcc *ca = satcc_state(sk);
+
+	if (new_state == TCP_CA_Loss)
+		satcc_timeout(sk, ca);
+	else if (new_state <= TCP_CA_Disorder)
+		ca->marked = false;
+	else if (ca->ece || (new_state == TCP_CA_CWR &&
+			     (!ca->in_ack || !satcc_is_quiet(sk, ca, 0))))
+		satcc_mark(sk, ca);
+	ca->reduced = false;
+}
+
+static void satcc_tx_start(struct sock *sk)
+{
+	struct satcc *ca = satcc_state(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	s32 idle = tcp_jiffies32 - tp->lsndtime, rto = inet_csk(sk)->icsk_rto;
+	u32 cwnd = tcp_snd_cwnd(tp);
+
+	ca->in_ack = false;
+	ca->ece = false;
+	if (tp->packets_out || idle <= rto || ca->mode == SATCC_START ||
+	    !READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle))
+		return;
+	satcc_set_w(ca, max_t(u32, SATCC_W_RESTART, ca->w - ca->w / 4));
+	ca->quiet_rounds = 0;
+	satcc_begin_epoch(ca);
+	while ((idle -= rto) > 0 && cwnd > SATCC_W_RESTART)
+		cwnd = max(cwnd / 2, (u32)SATCC_W_RESTART);
+	tcp_snd_cwnd_set(tp, min(cwnd, ca->w));
+	ca->ramp = true;
+	satcc_pace(sk, ca);
+}
+
+static void satcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	if (event == CA_EVENT_TX_START)
+		satcc_tx_start(sk);
+}
+
+static void satcc_init(struct sock *sk)
+{
+	struct satcc *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	memset(ca, 0, sizeof(*ca));
+	WRITE_ONCE(ca->owner, satcc_owner(sk, &tcp_satcc));
+	satcc_set_w(ca, tcp_snd_cwnd(tp));
+	ca->mss = min_t(u32, tp->mss_cache, U16_MAX);
+	ca->round_delivered = tp->delivered;
+	ca->round_lost = tp->lost;
+	satcc_update_rtt(sk, ca, satcc_min_rtt_us(tp));
+	if (tp->bytes_sent || !satcc_param(hoe)) {
+		ca->train = SATCC_TRAIN_DONE;
+		satcc_pacing_enable(sk);
+	}
+	satcc_pace(sk, ca);
+}
+
+static u32 satcc_sndbuf_expand(struct sock *sk)
+{
+	return 3;
+}
+
+static u32 __maybe_unused satcc_min_tso_segs(struct sock *sk)
+{
+	return satcc_pacing_min_tso_segs(sk, true);
+}
+
+static size_t satcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+{
+	const struct satcc *ca = inet_csk_ca(sk);
+
+	if (!satcc_owned(sk, READ_ONCE(ca->owner), &tcp_satcc))
+		return 0;
+
+	return satcc_vegas_info(ext, attr, info, ca->mode != SATCC_START, READ_ONCE(ca->w),
+				satcc_srtt_us(tcp_sk(sk)), READ_ONCE(ca->min_rtt_us));
+}
+
+static struct tcp_congestion_ops tcp_satcc __read_mostly = {
+	.init		= satcc_init,
+	.ssthresh	= satcc_ssthresh,
+	.undo_cwnd	= satcc_undo_cwnd,
+	.cong_control	= satcc_main,
+	.in_ack_event	= satcc_in_ack_event,
+	.set_state	= satcc_set_state,
+	.cwnd_event	= satcc_cwnd_event,
+	SATCC_TX_START(satcc_tx_start)
+	SATCC_MIN_TSO_SEGS(satcc_min_tso_segs)
+	.sndbuf_expand	= satcc_sndbuf_expand,
+	.get_info	= satcc_get_info,
+	.owner		= THIS_MODULE,
+	.name		= "satcc",
+};
+
+static int __init satcc_register(void)
+{
+	BUILD_BUG_ON(sizeof(struct satcc) > ICSK_CA_PRIV_SIZE);
+
+	return tcp_register_congestion_control(&tcp_satcc);
+}
+
+static void __exit satcc_unregister(void)
+{
+	tcp_unregister_congestion_control(&tcp_satcc);
+}
+
+module_init(satcc_register);
+module_exit(satcc_unregister);
+
+MODULE_AUTHOR("satcc authors");
+MODULE_DESCRIPTION("TCP congestion control for satellite paths");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1");

@@ -349,7 +349,7 @@ static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sa
 	u32 now_ms = div_u64(tcp_sk(sk)->tcp_mstamp, USEC_PER_MSEC), n = ca->quiet_rounds;
 	u32 rtt_ms = max_t(u32, satcc_srtt_us(tcp_sk(sk)) / USEC_PER_MSEC, 1);
 	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked);
-	bool cubic = ca->epoch.w_max && !ca->p_q16;
+	bool cubic = ca->epoch.w_max;
 
 	if (!acked || rs->prior_in_flight + SATCC_W_MIN + ca->w / 8 < ca->w)
 		return;
@@ -416,14 +416,13 @@ static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sam
 
 /* ---- losses ---- */
 
-/* Was what this ACK tells lost where there was no queue? */
-static bool satcc_is_quiet(const struct sock *sk, const struct satcc *ca, long rtt_us)
+/* Is what is lost now lost where there is no queue? By the last 16 to 31 samples: what
+ * one ACK was late by may be the return link's.
+ */
+static bool satcc_is_quiet(const struct satcc *ca)
 {
-	if (rtt_us <= 0)
-		rtt_us = satcc_srtt_us(tcp_sk(sk));
-
 	return satcc_param(tolerate_pct) &&
-	       rtt_us < ca->min_rtt_us + satcc_threshold_us(ca) / 2;
+	       satcc_queue_us(ca) < satcc_threshold_us(ca) / 2;
 }
 
 static void satcc_update_p(struct satcc *ca, const struct rate_sample *rs)
@@ -456,7 +455,7 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 lost = tp->lost - ca->round_lost, sent = tp->delivered - ca->round_delivered + lost;
-	bool quiet = satcc_is_quiet(sk, ca, rs->rtt_us);
+	bool quiet = satcc_is_quiet(ca);
 
 	if (quiet)
 		satcc_update_p(ca, rs);
@@ -475,6 +474,8 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 		if (lost > 4 && (u64)lost * 100 > (u64)sent * 2 * satcc_param(tolerate_pct))
 			satcc_congestion(sk, ca);
 	} else if (satcc_is_airs(ca, lost, sent)) {
+		ca->epoch.w_max = ca->w;
+		satcc_begin_epoch(ca);
 		satcc_trim(ca);
 		satcc_reacted(sk, ca);
 	} else {
@@ -483,6 +484,14 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 }
 
 /* ---- rounds ---- */
+
+/* HOLD has left a third of W, and the RTT is what it was? A competitor's queue is longer or
+ * shorter by then; it is the path that is longer.
+ */
+static bool satcc_is_longer(const struct satcc *ca)
+{
+	return abs((s32)(ca->round_rtt_us - ca->held_rtt_us)) < (s32)satcc_threshold_us(ca) / 2;
+}
 
 static void satcc_hold(struct satcc *ca, bool queue)
 {
@@ -495,8 +504,12 @@ static void satcc_hold(struct satcc *ca, bool queue)
 		ca->held_rtt_us = ca->round_rtt_us;
 	if (++ca->queue_rounds >= SATCC_BUSY_ROUNDS) {
 		ca->queue_rounds = 0;
-		ca->mode = SATCC_SHARED;
-		satcc_begin_epoch(ca);
+		if (satcc_is_longer(ca)) {
+			WRITE_ONCE(ca->min_rtt_us, min(ca->round_rtt_us, ca->held_rtt_us));
+		} else {
+			ca->mode = SATCC_SHARED;
+			satcc_begin_epoch(ca);
+		}
 		return;
 	}
 	if (!ca->trimmed)
@@ -702,7 +715,7 @@ static void satcc_set_state(struct sock *sk, u8 new_state)
 	else if (new_state <= TCP_CA_Disorder)
 		ca->marked = false;
 	else if (ca->ece || (new_state == TCP_CA_CWR &&
-			     (!ca->in_ack || !satcc_is_quiet(sk, ca, 0))))
+			     (!ca->in_ack || !satcc_is_quiet(ca))))
 		satcc_mark(sk, ca);
 	ca->reduced = false;
 }

@@ -47,6 +47,7 @@ struct satcc_epoch {
 	u32	cut_seq;		/* tp->snd_nxt then */
 	u32	prior_w;		/* W before the core's reduction, for undo; 0 = none */
 	u32	prior_w_max;		/* w_max likewise */
+	u32	held_rtt_us;		/* round_rtt_us when HOLD began */
 };
 
 /* Per flow. Written under the socket lock; owner, min_rtt_us, w and mode are also read
@@ -63,12 +64,13 @@ struct satcc {
 	u32	round_rtt_us;		/* smallest RTT of the round; 0 = no sample */
 	u32	block_rtt_us;		/* smallest RTT of the block; 0 = no sample */
 	u32	last_block_rtt_us;	/* of the block before; 0 = none */
-	u32	held_rtt_us;		/* round_rtt_us when HOLD began */
+	u32	train_jitter_us;	/* START: by how much two RTTs without a queue differ */
 	u16	p_q16;			/* p: part of the segments that the air loses */
 	u16	prior_p_q16;		/* p before the core's reduction, for undo */
-	u16	quiet_sent;		/* segments sent into no queue, since p was updated; */
 	u16	mss;			/* what W's segments are of, bytes */
-	u32	quiet_lost:7,		/* of these lost */
+	u16	quiet_sent:10,		/* segments sent into no queue since p was updated */
+		shrink_credit:3;	/* eighths of a segment, while the flight shrinks to W */
+	u32	quiet_lost:7,		/* of quiet_sent, lost */
 		quiet_rounds:5,		/* n: rounds since a queue was seen */
 		block_samples:4,	/* RTT samples in the block */
 		queue_rounds:3,		/* rounds in a row with a queue, in ALONE */
@@ -101,7 +103,7 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 /* thr, see satcc_threshold_us(). */
 #define SATCC_QUEUE_DIV		16
 #define SATCC_QUEUE_MIN_US	2000
-#define SATCC_QUEUE_PKTS	3
+#define SATCC_QUEUE_PKTS	2
 #define SATCC_SEGMENT_MAX_US	100000
 
 /* RTT samples in a block. */
@@ -113,12 +115,13 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_FRIEND_PCT	53		/* 3 (1 - .7) / (1 + .7) segments per RTT */
 #define SATCC_CUBIC_MAX_MS	(1 << 20)	/* of which the third power is below 2^60 */
 
+#define SATCC_SHRINK_EIGHTHS	5
 #define SATCC_W_MIN		4
 #define SATCC_W_RESTART		10		/* RFC 6928 */
 
 #define SATCC_PROBE_US		25000
 #define SATCC_PROBE_FAST	4
-#define SATCC_WAIT_ROUNDS	8
+#define SATCC_WAIT_ROUNDS	16
 #define SATCC_BUSY_ROUNDS	6
 #define SATCC_FLAT_ROUNDS	3
 #define SATCC_P_SEGMENTS	256
@@ -210,7 +213,7 @@ static void satcc_update_rtt(struct sock *sk, struct satcc *ca, long rtt_us)
 		else
 			ca->block_samples++;
 	}
-	if (ca->min_rtt_us < bound_us)
+	if (ca->min_rtt_us && ca->min_rtt_us < bound_us)
 		WRITE_ONCE(ca->min_rtt_us, min_t(u32, bound_us, SATCC_HOE_MAX_RTT_US - 1));
 }
 
@@ -265,11 +268,11 @@ static void satcc_congestion(struct sock *sk, struct satcc *ca)
 	satcc_reacted(sk, ca);
 }
 
-static void satcc_trim(struct satcc *ca)
+static void satcc_trim(struct satcc *ca, u32 queue_us)
 {
-	u32 thr = satcc_threshold_us(ca), above = satcc_above_us(ca, ca->round_rtt_us);
-	u32 w = div_u64((u64)ca->w * (ca->min_rtt_us + thr / 2),
-			ca->min_rtt_us + max(above, thr / 2));
+	u32 half_us = satcc_threshold_us(ca) / 2;
+	u32 w = div_u64((u64)ca->w * (ca->min_rtt_us + half_us),
+			ca->min_rtt_us + max(queue_us, half_us));
 
 	satcc_set_w(ca, max(w, satcc_cut(ca->w)));
 	ca->quiet_rounds = 0;
@@ -374,6 +377,14 @@ static void satcc_end_train(struct sock *sk, struct satcc *ca)
 	satcc_pacing_enable(sk);
 }
 
+/* The first data ACK's RTT, against the handshake's, of which srtt is seven eighths. Where
+ * ACKs wait for a slot these differ.
+ */
+static u32 satcc_jitter_us(const struct tcp_sock *tp, long rtt_us)
+{
+	return rtt_us > 0 ? abs((s32)(satcc_srtt_us(tp) - (u32)rtt_us)) * 8 / 7 : 0;
+}
+
 static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -383,6 +394,7 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 		if (!tcp_is_cwnd_limited(sk))
 			return;
 		ca->train = SATCC_TRAIN_COLLECT;
+		ca->train_jitter_us = satcc_jitter_us(tp, rs->rtt_us);
 		ca->start.t0_us = tp->tcp_mstamp;
 		ca->start.train_delivered = tp->delivered;
 		satcc_hoe_start(&ca->start.hoe);
@@ -396,7 +408,7 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 		return;
 	}
 	w = satcc_hoe_window(&ca->start.hoe, SATCC_HOE_MIN_POINTS, ca->min_rtt_us);
-	if (w)
+	if (w && ca->train_jitter_us <= ca->start.hoe.span_us - ca->start.hoe.span_us / 4)
 		satcc_run(sk, ca, max(w, ca->w));
 }
 
@@ -411,7 +423,7 @@ static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_run(sk, ca, min(ca->w, max_t(u32, satcc_b(ca) + satcc_b(ca) / 4,
 						   SATCC_W_RESTART)));
 	else if (tcp_is_cwnd_limited(sk))
-		satcc_set_w(ca, ca->w + rs->acked_sacked);
+		satcc_set_w(ca, min(ca->w + rs->acked_sacked, satcc_cwnd_limit(tcp_sk(sk))));
 }
 
 /* ---- losses ---- */
@@ -429,7 +441,7 @@ static void satcc_update_p(struct satcc *ca, const struct rate_sample *rs)
 {
 	u32 lost = max(rs->losses, 0), p_q16;
 
-	ca->quiet_sent = min_t(u32, ca->quiet_sent + rs->acked_sacked + lost, U16_MAX);
+	ca->quiet_sent = min_t(u32, ca->quiet_sent + rs->acked_sacked + lost, 1023);
 	ca->quiet_lost = min_t(u32, ca->quiet_lost + lost, 127);
 	if (ca->quiet_sent < SATCC_P_SEGMENTS && (ca->p_q16 || !ca->quiet_lost))
 		return;
@@ -476,7 +488,7 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 	} else if (satcc_is_airs(ca, lost, sent)) {
 		ca->epoch.w_max = ca->w;
 		satcc_begin_epoch(ca);
-		satcc_trim(ca);
+		satcc_trim(ca, satcc_queue_us(ca));
 		satcc_reacted(sk, ca);
 	} else {
 		satcc_congestion(sk, ca);
@@ -490,7 +502,7 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
  */
 static bool satcc_is_longer(const struct satcc *ca)
 {
-	return abs((s32)(ca->round_rtt_us - ca->held_rtt_us)) < (s32)satcc_threshold_us(ca) / 2;
+	return abs((s32)(ca->round_rtt_us - ca->epoch.held_rtt_us)) < (s32)satcc_threshold_us(ca) / 2;
 }
 
 static void satcc_hold(struct satcc *ca, bool queue)
@@ -501,11 +513,11 @@ static void satcc_hold(struct satcc *ca, bool queue)
 		return;
 	}
 	if (!ca->queue_rounds)
-		ca->held_rtt_us = ca->round_rtt_us;
+		ca->epoch.held_rtt_us = ca->round_rtt_us;
 	if (++ca->queue_rounds >= SATCC_BUSY_ROUNDS) {
 		ca->queue_rounds = 0;
 		if (satcc_is_longer(ca)) {
-			WRITE_ONCE(ca->min_rtt_us, min(ca->round_rtt_us, ca->held_rtt_us));
+			WRITE_ONCE(ca->min_rtt_us, min(ca->round_rtt_us, ca->epoch.held_rtt_us));
 		} else {
 			ca->mode = SATCC_SHARED;
 			satcc_begin_epoch(ca);
@@ -513,7 +525,7 @@ static void satcc_hold(struct satcc *ca, bool queue)
 		return;
 	}
 	if (!ca->trimmed)
-		satcc_trim(ca);
+		satcc_trim(ca, satcc_above_us(ca, ca->round_rtt_us));
 	ca->trimmed = !ca->trimmed;
 }
 
@@ -559,6 +571,33 @@ static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sam
 	ca->bw[0] = 0;
 }
 
+/* Does the sysctl ask for a window that stands on what was sent lately? */
+static bool satcc_restarts(const struct sock *sk)
+{
+	return READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle);
+}
+
+/* What the application has left of W unused for a timeout's time, half of it goes (RFC
+ * 2861), as the core does it for others. What the receiver leaves unused stays: its window
+ * opens from 64 kB, and W was found by the first ten segments.
+ */
+static void satcc_validate(struct sock *sk, struct satcc *ca)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 used = max_t(u32, tp->snd_cwnd_used, SATCC_W_RESTART);
+
+	if (!tp->app_limited || tcp_is_cwnd_limited(sk) || ca->mode == SATCC_START ||
+	    inet_csk(sk)->icsk_ca_state != TCP_CA_Open || !satcc_restarts(sk) ||
+	    (s32)(tcp_jiffies32 - tp->snd_cwnd_stamp) < (s32)inet_csk(sk)->icsk_rto)
+		return;
+	if (used < ca->w) {
+		satcc_set_w(ca, (ca->w + used) / 2);
+		satcc_begin_epoch(ca);
+	}
+	tp->snd_cwnd_used = 0;
+	tp->snd_cwnd_stamp = tcp_jiffies32;
+}
+
 static void satcc_update_bw(struct satcc *ca, const struct rate_sample *rs)
 {
 	u64 bw;
@@ -575,16 +614,17 @@ static void satcc_update_bw(struct satcc *ca, const struct rate_sample *rs)
 static void satcc_set_cwnd(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 flight = tcp_packets_in_flight(tp), w = min(ca->w, tp->snd_cwnd_clamp), cwnd = w;
+	u32 flight = tcp_packets_in_flight(tp), w = min(ca->w, tp->snd_cwnd_clamp);
+	u32 cwnd = w, credit;
 
 	if (ca->ramp) {
 		cwnd = min(tcp_snd_cwnd(tp) + rs->acked_sacked, w);
 		if (cwnd == w)
 			ca->ramp = inet_csk(sk)->icsk_ca_state == TCP_CA_Loss;
 	} else if (flight >= w && ca->mode != SATCC_START) {
-		cwnd = flight + rs->acked_sacked * 5 / 8;
-		if (rs->losses > 0 && cwnd == flight)
-			cwnd++;
+		credit = ca->shrink_credit + rs->acked_sacked * SATCC_SHRINK_EIGHTHS;
+		cwnd = flight + max_t(u32, credit / 8, rs->losses > 0);
+		ca->shrink_credit = credit % 8;
 	}
 	tcp_snd_cwnd_set(tp, clamp_t(u32, cwnd, 1, tp->snd_cwnd_clamp));
 }
@@ -631,8 +671,10 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 
 	satcc_update_mss(sk, ca);
 	satcc_update_rtt(sk, ca, rs->rtt_us);
-	if (rs->delivered > 0 && !before(rs->prior_delivered, ca->round_delivered))
+	if (rs->delivered > 0 && !before(rs->prior_delivered, ca->round_delivered)) {
 		satcc_round(sk, ca, rs);
+		satcc_validate(sk, ca);
+	}
 	satcc_update_bw(ca, rs);
 	if (ca->ece && !ca->marked && inet_csk(sk)->icsk_ca_state > TCP_CA_CWR)
 		satcc_mark(sk, ca);
@@ -729,16 +771,19 @@ static void satcc_tx_start(struct sock *sk)
 
 	ca->in_ack = false;
 	ca->ece = false;
-	if (tp->packets_out || idle <= rto || ca->mode == SATCC_START ||
-	    !READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle))
+	if (tp->packets_out || idle <= rto || !satcc_restarts(sk))
 		return;
-	satcc_set_w(ca, max_t(u32, SATCC_W_RESTART, ca->w - ca->w / 4));
-	ca->quiet_rounds = 0;
-	satcc_begin_epoch(ca);
 	while ((idle -= rto) > 0 && cwnd > SATCC_W_RESTART)
 		cwnd = max(cwnd / 2, (u32)SATCC_W_RESTART);
+	if (ca->mode == SATCC_START) {
+		satcc_set_w(ca, cwnd);
+	} else {
+		satcc_set_w(ca, max_t(u32, cwnd, ca->w - ca->w / 4));
+		satcc_begin_epoch(ca);
+		ca->quiet_rounds = 0;
+		ca->ramp = true;
+	}
 	tcp_snd_cwnd_set(tp, min(cwnd, ca->w));
-	ca->ramp = true;
 	satcc_pace(sk, ca);
 }
 
@@ -759,7 +804,8 @@ static void satcc_init(struct sock *sk)
 	ca->mss = min_t(u32, tp->mss_cache, U16_MAX);
 	ca->round_delivered = tp->delivered;
 	ca->round_lost = tp->lost;
-	satcc_update_rtt(sk, ca, satcc_min_rtt_us(tp));
+	if (tp->bytes_sent)
+		satcc_update_rtt(sk, ca, satcc_min_rtt_us(tp));
 	if (tp->bytes_sent || !satcc_param(hoe)) {
 		ca->train = SATCC_TRAIN_DONE;
 		satcc_pacing_enable(sk);

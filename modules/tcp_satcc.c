@@ -104,7 +104,7 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_QUEUE_DIV		16
 #define SATCC_QUEUE_MIN_US	2000
 #define SATCC_QUEUE_PKTS	2
-#define SATCC_SEGMENT_MAX_US	100000
+#define SATCC_SEGMENTS_DIV	8
 
 /* RTT samples in a block. */
 #define SATCC_BLOCK_SAMPLES	16
@@ -116,7 +116,8 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_CUBIC_MAX_MS	(1 << 20)	/* of which the third power is below 2^60 */
 
 #define SATCC_SHRINK_EIGHTHS	5
-#define SATCC_W_MIN		4
+#define SATCC_W_MIN		2
+#define SATCC_SLACK		4
 #define SATCC_W_RESTART		10		/* RFC 6928 */
 
 #define SATCC_PROBE_US		25000
@@ -160,8 +161,8 @@ static u32 satcc_threshold_us(const struct satcc *ca)
 	u32 bw = satcc_bw(ca), part = ca->min_rtt_us / SATCC_QUEUE_DIV, segments = 0;
 
 	if (bw)
-		segments = SATCC_QUEUE_PKTS *
-			   min_t(u32, (1U << SATCC_BW_SHIFT) / bw, SATCC_SEGMENT_MAX_US);
+		segments = min(SATCC_QUEUE_PKTS * ((1U << SATCC_BW_SHIFT) / bw),
+			       ca->min_rtt_us / SATCC_SEGMENTS_DIV);
 	part = min_t(u32, part, satcc_param(queue_ms) * USEC_PER_MSEC);
 
 	return max3(part, (u32)SATCC_QUEUE_MIN_US, segments);
@@ -338,7 +339,7 @@ static u32 satcc_cubic_step(struct satcc *ca, u32 now_ms, u32 rtt_ms)
 static u32 satcc_probe_step(const struct satcc *ca, u32 n)
 {
 	bool fast = n >= SATCC_PROBE_FAST;
-	u32 b = satcc_b(ca), most = b + (fast ? b : b / 4) + SATCC_W_MIN;
+	u32 b = satcc_b(ca), most = b + (fast ? b : b / 4) + SATCC_SLACK;
 	u64 step = max_t(u32, ca->min_rtt_us / SATCC_PROBE_US, 1);
 
 	if (ca->w >= most)
@@ -354,7 +355,7 @@ static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sa
 	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked);
 	bool cubic = ca->epoch.w_max;
 
-	if (!acked || rs->prior_in_flight + SATCC_W_MIN + ca->w / 8 < ca->w)
+	if (!acked || rs->prior_in_flight + SATCC_SLACK + ca->w / 8 < ca->w)
 		return;
 	if (satcc_is_queue(ca)) {
 		if (ca->mode == SATCC_SHARED && !before(rs->prior_delivered, ca->epoch.cut_delivered))

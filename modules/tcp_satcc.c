@@ -330,9 +330,9 @@ static u32 satcc_cubic_step(struct satcc *ca, u32 now_ms, u32 rtt_ms)
 	target = t_ms < epoch->k_ms ? epoch->w_max - min(target, epoch->w_max) :
 				      epoch->w_max + target;
 	if (target > w)
-		step = max(step, min(target - w, w / 2));
+		step = max(step, target - w);
 
-	return step;
+	return min(step, w / 2);
 }
 
 /* PROBE: segments per RTT. */
@@ -459,7 +459,7 @@ static void satcc_update_p(struct satcc *ca, const struct rate_sample *rs)
  */
 static bool satcc_is_airs(const struct satcc *ca, u32 lost, u32 sent)
 {
-	u32 mean_q8 = (u64)min_t(u32, sent, 1 << 20) * ca->p_q16 >> 8;
+	u32 mean_q8 = (u64)min_t(u32, sent, U16_MAX) * ca->p_q16 >> 8;
 
 	return ca->p_q16 && (u64)lost << 8 <= 2 * mean_q8 + 2 * int_sqrt((unsigned long)mean_q8 << 8);
 }
@@ -521,6 +521,7 @@ static void satcc_hold(struct satcc *ca, bool queue)
 			WRITE_ONCE(ca->min_rtt_us, min(ca->round_rtt_us, ca->epoch.held_rtt_us));
 		} else {
 			ca->mode = SATCC_SHARED;
+			ca->trimmed = false;
 			satcc_begin_epoch(ca);
 		}
 		return;
@@ -772,7 +773,12 @@ static void satcc_tx_start(struct sock *sk)
 
 	ca->in_ack = false;
 	ca->ece = false;
-	if (tp->packets_out || idle <= rto || !satcc_restarts(sk))
+	if (tp->packets_out || idle <= 0)
+		return;
+	/* CUBIC's clock stands still while nothing is sent */
+	if (ca->mode != SATCC_START)
+		ca->epoch.begin_ms += jiffies_to_msecs(idle);
+	if (idle <= rto || !satcc_restarts(sk))
 		return;
 	while ((idle -= rto) > 0 && cwnd > SATCC_W_RESTART)
 		cwnd = max(cwnd / 2, (u32)SATCC_W_RESTART);

@@ -1,5 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0
-/* satcc: the pack's own congestion control, for paths over satellites.
+/* satcc: for senders whose path has a satellite or another long delay in it, and loses
+ * segments without being full.  It owns its window W, in segments, in every state but a
+ * timeout's, and asks of each loss whether there was a queue. A path with an empty queue
+ * loses on the air, and W stays; where there is one, a loss is congestion, as it is to
+ * CUBIC. Alone on its path a flow keeps the queue almost empty; where others hold the
+ * queue it is a CUBIC flow among them.
+ *
+ * The model of the path:
+ *
+ *   RTT_min  smallest RTT, no older than net.ipv4.tcp_min_rtt_wlen (300 s)
+ *   bw       largest rate of delivery in this round trip and the two before
+ *   b        bw RTT_min, what the path holds without a queue
+ *   q        smallest of the last 16 to 31 RTTs, less RTT_min: the queue
+ *   thr      a queue shows from here on: RTT_min / 16, at most 25 ms; but at least 2 ms,
+ *            and two segments' time at bw, of that at most RTT_min / 8
+ *   n        round trips since q >= thr
+ *   p        part of the segments that the air loses: of what was lost while q < thr / 2
+ *
+ *                Hoe's estimate;            q >= thr in 6 round trips,
+ *                a queue; no growth         in spite of HOLD
+ *        START ---------------------> ALONE ----------------------> SHARED
+ *                                    |  ^ ^                            |
+ *                q >= thr:  HOLD     |  | |                            |
+ *                q < thr:  PROBE     +--+ +----------------------------+
+ *                       RTT_min was too small       n = 16
+ *
+ *   START    The spacing of the first ACKs gives the bottleneck's rate (hoe.h): W is rate
+ *            times RTT_min, and the flow is paced. Where there is no estimate, W doubles
+ *            every round trip until q >= thr, or bw has not grown by a quarter in 3.
+ *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip, by twice as much
+ *            in the next, and so on: by W/4 at most, up to 5/4 b; from n = 4 on by W/2, up
+ *            to 2 b. After a loss in a queue it grows as CUBIC does for 16 round trips.
+ *   HOLD     W stands. Every second round trip what makes the queue longer than thr / 2 is
+ *            taken away, 30 % at most.
+ *   SHARED   CUBIC (RFC 9438): C = 0.4, 0.7, fast convergence, Reno's friend.
+ *
+ *   loss while q < thr / 2      none of the path's: W stays, p follows. Only where more
+ *                               than twice tolerate_pct of a round trip is lost: W *= 0.7
+ *   else, as many as p explains as HOLD; and PROBE waits
+ *   else                        W *= 0.7
+ *   ECN mark, local drop        W *= 0.7, whatever q is
+ *   timeout                     W *= 0.7, and cwnd comes to it from 1 as in slow start
+ *
+ * "As many as p explains": at most 2 m + 2 sqrt(m), m = p times the segments of this round
+ * trip. One answer a round trip; while p = 0 one a recovery, for what a full queue drops of
+ * the retransmissions is no news.
+ *
+ * cwnd is W; where more is in flight, five segments go out for eight that were delivered,
+ * and a retransmission always does. With W *= 0.7 at once none could, until 30 % of the
+ * flight were acknowledged, and the head's timer went off before, 0.2 s after the first
+ * dupack at 600 ms. The rate is net.ipv4.tcp_pacing_ss_ratio percent of W / srtt in START,
+ * tcp_pacing_ca_ratio else.
+ *
+ * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts three
+ * times until its sixth round trip, to a third: if the RTT is by then what it was, within
+ * thr / 2, it is nobody's queue, and RTT_min is that. Others' queues grow or shrink.
+ *
+ * Life of a flow at 600 ms, 10 Mbit/s, 1500 byte segments: ten segments leave, their ACKs
+ * are 1.2 ms apart: 826 a second, W = 495 after the third, 1.2 s after the SYN. What is
+ * sent is paced. q is 0, W grows by 24, then 48: q >= 25 ms, and HOLD takes W back to 510.
+ * So it goes on; the queue has 36 segments on average, of 496. A segment is lost on the
+ * air: q < 12.5 ms, W stays, p is 1 % and then what it is. A CUBIC flow comes: q >= 25 ms
+ * for six round trips, and in the seventh there are two CUBIC flows.
+ *
+ * What the core leaves to a ->cong_control() and is here: the window in recovery and at
+ * its end, the pacing rate, the restart after idleness, the decay of a window that the
+ * application leaves unused. Detection, undo, F-RTO, RACK and TLP are the core's.
+ *
+ * What it does not do:
+ * - see a queue that delays by less than thr / 2, such as those of CoDel on a long path: it
+ *   takes their drops for the air's, up to tolerate_pct. Marks it obeys.
+ * - tell a standing queue that was there before it from the path: a late-comer's RTT_min
+ *   has that in it until others make room. Ten flows of its kind on one bottleneck lose
+ *   twice what ten of CUBIC do.
+ * - get its share from CUBIC in a queue of 4 BDP or more, or leave Reno's at 250 ms, whom
+ *   CUBIC does not leave either.
+ *
+ * Each constant below names what chose it. "Simulator": one drop-tail queue, this file
+ * compiled into it; the lab's figures are in README-satcc.md.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -21,7 +99,7 @@
 enum satcc_mode {
 	SATCC_START,	/* W unknown */
 	SATCC_ALONE,	/* PROBE, and HOLD while a queue shows */
-	SATCC_SHARED,	/* COMPETE */
+	SATCC_SHARED,	/* CUBIC among others */
 };
 
 enum satcc_train {
@@ -90,42 +168,88 @@ struct satcc {
 	};
 };
 
+/* The most that the air is believed to lose. 10: at 5 % a batch of 256 segments has more
+ * once in a thousand times. Where all senders are to be treated as CUBIC treats them: 0.
+ */
 SATCC_PARAM(tolerate_pct, 10, 0, 50);
 MODULE_PARM_DESC(tolerate_pct,
 		 "random loss to bear, percent; 0: every loss is congestion (0-50, default 10)");
 
+/* What is kept of a queue on a long path, and what a return link may add: slots of 22.8 ms
+ * are below it.
+ */
 SATCC_PARAM(queue_ms, 25, 1, 1000);
 MODULE_PARM_DESC(queue_ms, "a queue is what delays by so much, at most (1-1000, default 25 ms)");
 
 SATCC_PARAM(hoe, 1, 0, 1);
 MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)");
 
-/* thr, see satcc_threshold_us(). */
+/* thr. A part alone takes a queue of a tenth of the bandwidth-delay product for none, an
+ * absolute time is most of a short path's queue: Jain's index beside CUBIC .56 for .96.
+ * Two segments are what a flow's own burst makes. They are its own share's, so an eighth
+ * of RTT_min bounds them: else ten flows on 10 Mbit/s and 40 ms lose 8426 segments in a
+ * minute, and 2162 with it (simulator).
+ */
 #define SATCC_QUEUE_DIV		16
 #define SATCC_QUEUE_MIN_US	2000
 #define SATCC_QUEUE_PKTS	2
 #define SATCC_SEGMENTS_DIV	8
 
-/* RTT samples in a block. */
+/* RTT samples in a block. A mean reads 50 ms of jitter as a queue (1.4 of 10 Mbit/s), the
+ * smallest of a round trip is that late: 304 drops in a clean minute. One ACK's own RTT
+ * for losses: 2.5 Mbit/s for 8.6 with 20 ms of jitter and 1 % loss.
+ */
 #define SATCC_BLOCK_SAMPLES	16
 
-/* What congestion leaves of W, percent, and C: CUBIC's (RFC 9438). */
+/* What congestion leaves of W, percent, and C: CUBIC's (RFC 9438), so that among CUBIC
+ * flows there is one more of them.
+ */
 #define SATCC_CUT_PCT		70
 #define SATCC_CUBIC_MS3		2500000000ULL	/* 1 / C, in ms^3 a segment */
 #define SATCC_FRIEND_PCT	53		/* 3 (1 - .7) / (1 + .7) segments per RTT */
-#define SATCC_CUBIC_MAX_MS	(1 << 20)	/* of which the third power is below 2^60 */
+#define SATCC_CUBIC_MAX_MS	BIT(20)		/* of which the third power is below 2^60 */
 
+/* Sent for eight segments delivered, while the flight shrinks: 30 % less take a round trip
+ * and a quarter.
+ */
 #define SATCC_SHRINK_EIGHTHS	5
-#define SATCC_W_MIN		2
-#define SATCC_SLACK		4
-#define SATCC_W_RESTART		10		/* RFC 6928 */
 
+/* Least W. With 4, ten flows do not fit 40 ms at 10 Mbit/s and a quarter of its product. */
+#define SATCC_W_MIN		2
+
+/* After idleness (RFC 6928). */
+#define SATCC_W_RESTART		10
+
+/* W counts as filled when so many less are in flight, and an eighth. */
+#define SATCC_SLACK		4
+
+/* PROBE: first step, one segment per so many us of RTT_min; n from which on it is fast.
+ * 25 ms is Hybla's reference.
+ */
 #define SATCC_PROBE_US		25000
 #define SATCC_PROBE_FAST	4
+
+/* Round trips of CUBIC's growth after a loss in a queue, without one, before PROBE. Beside
+ * CUBIC with a queue of a tenth of the bandwidth-delay product, 40 and 250 ms: with 16 it
+ * gets 3.0 and 2.9 Mbit/s of 10, with 8 2.3 and 1.3, with none .7 and .5; alone with 1 %
+ * random loss a flow has 8.8, 8.7 and 8.9 (simulator).
+ */
 #define SATCC_WAIT_ROUNDS	16
+
+/* Round trips with a queue until it is taken for another's. Three times 30 % are gone by
+ * then, more than a flow alone can have had too much.
+ */
 #define SATCC_BUSY_ROUNDS	6
+
+/* Round trips without a quarter more of bw that end START (bbr's). */
 #define SATCC_FLAT_ROUNDS	3
+
+/* Segments that p is of, and p's fading: by 1/64 in a round trip with a queue, that is by
+ * half in 44. Learnt per round trip, one of two flows learns it and the other does not.
+ */
 #define SATCC_P_SEGMENTS	256
+#define SATCC_P_SEGMENTS_MAX	1023
+#define SATCC_P_LOST_MAX	127
 #define SATCC_P_FADE_SHIFT	6
 
 static struct tcp_congestion_ops tcp_satcc;
@@ -141,14 +265,13 @@ static struct satcc *satcc_state(struct sock *sk)
 	return ca;
 }
 
-/* ---- what the path is ---- */
-
+/* bw, Q24; 0 = no sample. */
 static u32 satcc_bw(const struct satcc *ca)
 {
 	return max3(ca->bw[0], ca->bw[1], ca->bw[2]);
 }
 
-/* b, in segments. */
+/* b, in segments. RTT_min is below 2^24, the product below 2^56. */
 static u32 satcc_b(const struct satcc *ca)
 {
 	return clamp_t(u64, (u64)satcc_bw(ca) * ca->min_rtt_us >> SATCC_BW_SHIFT,
@@ -190,6 +313,7 @@ static bool satcc_is_queue(const struct satcc *ca)
 	return satcc_queue_us(ca) >= satcc_threshold_us(ca);
 }
 
+/* The block is full, or a round trip has not filled it. */
 static void satcc_end_block(struct satcc *ca)
 {
 	ca->last_block_rtt_us = ca->block_rtt_us;
@@ -197,6 +321,9 @@ static void satcc_end_block(struct satcc *ca)
 	ca->blocked = true;
 }
 
+/* Take an RTT sample; <= 0: none, ambiguous after a retransmission. RTT_min is of data,
+ * for a handshake crosses the bottleneck sooner, and no older than the core's.
+ */
 static void satcc_update_rtt(struct sock *sk, struct satcc *ca, long rtt_us)
 {
 	u32 bound_us = satcc_min_rtt_us(tcp_sk(sk));
@@ -218,25 +345,25 @@ static void satcc_update_rtt(struct sock *sk, struct satcc *ca, long rtt_us)
 		WRITE_ONCE(ca->min_rtt_us, min_t(u32, bound_us, SATCC_HOE_MAX_RTT_US - 1));
 }
 
-/* ---- what W becomes ---- */
-
 static void satcc_set_w(struct satcc *ca, u32 w)
 {
 	WRITE_ONCE(ca->w, clamp_t(u32, w, SATCC_W_MIN, SATCC_MAX_CWND));
 }
 
-/* W *= SATCC_CUT_PCT */
+/* What congestion leaves of W. */
 static u32 satcc_cut(u32 w)
 {
 	return div_u64((u64)w * SATCC_CUT_PCT, 100);
 }
 
+/* CUBIC's growth starts anew from W. */
 static void satcc_begin_epoch(struct satcc *ca)
 {
 	ca->epoch.w_begin = 0;
 	ca->credit = 0;
 }
 
+/* START is over. */
 static void satcc_run(struct sock *sk, struct satcc *ca, u32 w)
 {
 	ca->mode = SATCC_ALONE;
@@ -249,6 +376,7 @@ static void satcc_run(struct sock *sk, struct satcc *ca, u32 w)
 	satcc_pacing_enable(sk);
 }
 
+/* Losses of what is in flight now have been answered. */
 static void satcc_reacted(struct sock *sk, struct satcc *ca)
 {
 	ca->epoch.cut_delivered = tcp_sk(sk)->delivered;
@@ -269,6 +397,9 @@ static void satcc_congestion(struct sock *sk, struct satcc *ca)
 	satcc_reacted(sk, ca);
 }
 
+/* Take away what makes the queue longer than half of the threshold:
+ * W = max(0.7 W, W (RTT_min + thr / 2) / (RTT_min + q)).
+ */
 static void satcc_trim(struct satcc *ca, u32 queue_us)
 {
 	u32 half_us = satcc_threshold_us(ca) / 2;
@@ -279,6 +410,7 @@ static void satcc_trim(struct satcc *ca, u32 queue_us)
 	ca->quiet_rounds = 0;
 }
 
+/* W grows by step segments per RTT, however they are acknowledged (credit.h). */
 static void satcc_earn(struct satcc *ca, u32 step, u32 acked)
 {
 	u64 credit = ca->credit;
@@ -303,7 +435,9 @@ static u32 satcc_cbrt(u64 x)
 	return low;
 }
 
-/* Segments per RTT by which CUBIC grows now. */
+/* Segments per RTT by which CUBIC grows now: to what it is to have an RTT from now, or
+ * what Reno's friend has by now, by a half of W at most.
+ */
 static u32 satcc_cubic_step(struct satcc *ca, u32 now_ms, u32 rtt_ms)
 {
 	struct satcc_epoch *epoch = &ca->epoch;
@@ -335,7 +469,7 @@ static u32 satcc_cubic_step(struct satcc *ca, u32 now_ms, u32 rtt_ms)
 	return min(step, w / 2);
 }
 
-/* PROBE: segments per RTT. */
+/* PROBE: segments per RTT, in the n-th round trip without a queue; n <= 31. */
 static u32 satcc_probe_step(const struct satcc *ca, u32 n)
 {
 	bool fast = n >= SATCC_PROBE_FAST;
@@ -348,30 +482,31 @@ static u32 satcc_probe_step(const struct satcc *ca, u32 n)
 	return min3(step << n, (u64)ca->w / (fast ? 2 : 4) + 1, (u64)most - ca->w);
 }
 
+/* Segments were delivered. W grows only if it was filled, in SHARED not while losses that
+ * were answered still come in.
+ */
 static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	u32 now_ms = div_u64(tcp_sk(sk)->tcp_mstamp, USEC_PER_MSEC), n = ca->quiet_rounds;
 	u32 rtt_ms = max_t(u32, satcc_srtt_us(tcp_sk(sk)) / USEC_PER_MSEC, 1);
-	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked);
-	bool cubic = ca->epoch.w_max;
+	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked), step;
+	bool waits = ca->epoch.w_max && n <= SATCC_WAIT_ROUNDS, queue = satcc_is_queue(ca);
 
 	if (!acked || rs->prior_in_flight + SATCC_SLACK + ca->w / 8 < ca->w)
 		return;
-	if (satcc_is_queue(ca)) {
-		if (ca->mode == SATCC_SHARED && !before(rs->prior_delivered, ca->epoch.cut_delivered))
-			satcc_earn(ca, satcc_cubic_step(ca, now_ms, rtt_ms), acked);
+	if (queue && (ca->mode != SATCC_SHARED ||
+		      before(rs->prior_delivered, ca->epoch.cut_delivered)))
 		return;
+	if (queue || waits) {
+		step = satcc_cubic_step(ca, now_ms, rtt_ms);
+	} else {
+		ca->epoch.w_begin = 0;
+		step = satcc_probe_step(ca, ca->epoch.w_max ? n - SATCC_WAIT_ROUNDS : n);
 	}
-	if (cubic && n <= SATCC_WAIT_ROUNDS) {
-		satcc_earn(ca, satcc_cubic_step(ca, now_ms, rtt_ms), acked);
-		return;
-	}
-	ca->epoch.w_begin = 0;
-	satcc_earn(ca, satcc_probe_step(ca, cubic ? n - SATCC_WAIT_ROUNDS : n), acked);
+	satcc_earn(ca, step, acked);
 }
 
-/* ---- START ---- */
-
+/* What follows is paced. */
 static void satcc_end_train(struct sock *sk, struct satcc *ca)
 {
 	ca->train = SATCC_TRAIN_DONE;
@@ -386,6 +521,10 @@ static u32 satcc_jitter_us(const struct tcp_sock *tp, long rtt_us)
 	return rtt_us > 0 ? abs((s32)(satcc_srtt_us(tp) - (u32)rtt_us)) * 8 / 7 : 0;
 }
 
+/* Time the ACKs of what left back to back. An estimate counts if the train took longer
+ * than RTTs differ for no queue, by a third: ten ACKs out of one time slot of 22.8 ms
+ * cost 3020 drops in 30 s.
+ */
 static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -413,6 +552,7 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_run(sk, ca, max(w, ca->w));
 }
 
+/* START, when an ACK came. */
 static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	if (ca->train != SATCC_TRAIN_DONE)
@@ -427,8 +567,6 @@ static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_set_w(ca, min(ca->w + rs->acked_sacked, satcc_cwnd_limit(tcp_sk(sk))));
 }
 
-/* ---- losses ---- */
-
 /* Is what is lost now lost where there is no queue? By the last 16 to 31 samples: what
  * one ACK was late by may be the return link's.
  */
@@ -438,12 +576,16 @@ static bool satcc_is_quiet(const struct satcc *ca)
 	       satcc_queue_us(ca) < satcc_threshold_us(ca) / 2;
 }
 
+/* Segments were sent into no queue: p follows, at once the first time, then every 256. What
+ * is more than tolerate_pct is not the air's and not believed.
+ */
 static void satcc_update_p(struct satcc *ca, const struct rate_sample *rs)
 {
 	u32 lost = max(rs->losses, 0), p_q16;
 
-	ca->quiet_sent = min_t(u32, ca->quiet_sent + rs->acked_sacked + lost, 1023);
-	ca->quiet_lost = min_t(u32, ca->quiet_lost + lost, 127);
+	ca->quiet_sent = min_t(u32, ca->quiet_sent + rs->acked_sacked + lost,
+			       SATCC_P_SEGMENTS_MAX);
+	ca->quiet_lost = min_t(u32, ca->quiet_lost + lost, SATCC_P_LOST_MAX);
 	if (ca->quiet_sent < SATCC_P_SEGMENTS && (ca->p_q16 || !ca->quiet_lost))
 		return;
 
@@ -459,11 +601,12 @@ static void satcc_update_p(struct satcc *ca, const struct rate_sample *rs)
  */
 static bool satcc_is_airs(const struct satcc *ca, u32 lost, u32 sent)
 {
-	u32 mean_q8 = (u64)min_t(u32, sent, U16_MAX) * ca->p_q16 >> 8;
+	unsigned long mean_q8 = (u64)min_t(u32, sent, U16_MAX) * ca->p_q16 >> 8;
 
-	return ca->p_q16 && (u64)lost << 8 <= 2 * mean_q8 + 2 * int_sqrt((unsigned long)mean_q8 << 8);
+	return ca->p_q16 && (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt(mean_q8 << 8));
 }
 
+/* Was anything lost, and why? */
 static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -496,16 +639,17 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 	}
 }
 
-/* ---- rounds ---- */
-
 /* HOLD has left a third of W, and the RTT is what it was? A competitor's queue is longer or
  * shorter by then; it is the path that is longer.
  */
 static bool satcc_is_longer(const struct satcc *ca)
 {
-	return abs((s32)(ca->round_rtt_us - ca->epoch.held_rtt_us)) < (s32)satcc_threshold_us(ca) / 2;
+	s32 more_us = ca->round_rtt_us - ca->epoch.held_rtt_us;
+
+	return abs(more_us) < (s32)satcc_threshold_us(ca) / 2;
 }
 
+/* A round trip of ALONE is over. */
 static void satcc_hold(struct satcc *ca, bool queue)
 {
 	if (!queue) {
@@ -531,6 +675,7 @@ static void satcc_hold(struct satcc *ca, bool queue)
 	ca->trimmed = !ca->trimmed;
 }
 
+/* A round trip of START is over: has it brought a quarter more? */
 static void satcc_start_round(struct satcc *ca, const struct rate_sample *rs)
 {
 	u32 last = max(ca->bw[1], ca->bw[2]);
@@ -543,6 +688,7 @@ static void satcc_start_round(struct satcc *ca, const struct rate_sample *rs)
 		ca->flat_rounds++;
 }
 
+/* Once a round trip: the segments sent since the last time have come to be ACKed. */
 static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -553,13 +699,12 @@ static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sam
 	ca->blocked = false;
 	queue = satcc_above_us(ca, ca->round_rtt_us) >= satcc_threshold_us(ca);
 
-	if (ca->mode == SATCC_START) {
+	if (ca->mode == SATCC_START)
 		satcc_start_round(ca, rs);
-	} else if (ca->mode == SATCC_ALONE) {
+	else if (ca->mode == SATCC_ALONE)
 		satcc_hold(ca, queue);
-	} else if (ca->quiet_rounds >= SATCC_WAIT_ROUNDS) {
+	else if (ca->quiet_rounds >= SATCC_WAIT_ROUNDS)
 		ca->mode = SATCC_ALONE;
-	}
 	if (queue)
 		ca->p_q16 -= DIV_ROUND_UP(ca->p_q16, 1 << SATCC_P_FADE_SHIFT);
 	if (ca->quiet_rounds < 31)
@@ -600,6 +745,7 @@ static void satcc_validate(struct sock *sk, struct satcc *ca)
 	tp->snd_cwnd_stamp = tcp_jiffies32;
 }
 
+/* delivered is below 2^30: the rate's numerator fits 54 bits. */
 static void satcc_update_bw(struct satcc *ca, const struct rate_sample *rs)
 {
 	u64 bw;
@@ -611,8 +757,9 @@ static void satcc_update_bw(struct satcc *ca, const struct rate_sample *rs)
 		ca->bw[0] = max_t(u64, ca->bw[0], min_t(u64, bw, U32_MAX));
 }
 
-/* ---- what is sent ---- */
-
+/* cwnd = W, but after a timeout and after idleness by slow start, and while more is in
+ * flight than W by what was delivered.
+ */
 static void satcc_set_cwnd(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -631,6 +778,7 @@ static void satcc_set_cwnd(struct sock *sk, struct satcc *ca, const struct rate_
 	tcp_snd_cwnd_set(tp, clamp_t(u32, cwnd, 1, tp->snd_cwnd_clamp));
 }
 
+/* Not until a train has been timed: fq would pace it. */
 static void satcc_pace(struct sock *sk, const struct satcc *ca)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -696,6 +844,7 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 	ca->ece = false;
 }
 
+/* Called for every ACK, before the core decides what it means. */
 static void satcc_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct satcc *ca = satcc_state(sk);
@@ -720,6 +869,7 @@ static u32 satcc_ssthresh(struct sock *sk)
 	return max(ca->w, 2U);
 }
 
+/* The reduction was for nothing, and so is what was learnt of the losses. */
 static u32 satcc_undo_cwnd(struct sock *sk)
 {
 	struct satcc *ca = satcc_state(sk);
@@ -737,6 +887,9 @@ static u32 satcc_undo_cwnd(struct sock *sk)
 	return max(tcp_snd_cwnd(tp), min(ca->w, tp->snd_cwnd_clamp));
 }
 
+/* Loss without a reduction is no timeout: the core sends again what was too long for the
+ * path. Where no queue showed, growth does not wait after a timeout.
+ */
 static void satcc_timeout(struct sock *sk, struct satcc *ca)
 {
 	u32 w = ca->w;
@@ -750,6 +903,9 @@ static void satcc_timeout(struct sock *sk, struct satcc *ca)
 		ca->epoch.w_max = ca->epoch.prior_w_max;
 }
 
+/* Called before the state changes. CWR is for a mark or for a full queue of this host; or
+ * for a tail loss that a probe has repaired, and then it is over within the same ACK.
+ */
 static void satcc_set_state(struct sock *sk, u8 new_state)
 {
 	struct satcc *ca = satcc_state(sk);
@@ -764,6 +920,9 @@ static void satcc_set_state(struct sock *sk, u8 new_state)
 	ca->reduced = false;
 }
 
+/* Nothing was in flight, and a segment leaves. After idleness cwnd is halved for every
+ * timeout's time, and goes by slow start to three quarters of W, as it does with others.
+ */
 static void satcc_tx_start(struct sock *sk)
 {
 	struct satcc *ca = satcc_state(sk);
@@ -800,6 +959,9 @@ static void satcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 		satcc_tx_start(sk);
 }
 
+/* Before, in or long after the handshake, and on bytes of another policy. Only what a fresh
+ * flow sends first is a train.
+ */
 static void satcc_init(struct sock *sk)
 {
 	struct satcc *ca = inet_csk_ca(sk);
@@ -820,6 +982,9 @@ static void satcc_init(struct sock *sk)
 	satcc_pace(sk, ca);
 }
 
+/* Segments delivered, but not in order, stay in the buffer until a hole before them is
+ * filled: a round trip and more where one recovery follows the other.
+ */
 static u32 satcc_sndbuf_expand(struct sock *sk)
 {
 	return 3;
@@ -830,6 +995,9 @@ static u32 __maybe_unused satcc_min_tso_segs(struct sock *sk)
 	return satcc_pacing_min_tso_segs(sk, true);
 }
 
+/* In the slot of Vegas, which ss(8) knows: enabled = START is over, rttcnt = W, rtt = srtt,
+ * minrtt = RTT_min; us.
+ */
 static size_t satcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
 	const struct satcc *ca = inet_csk_ca(sk);

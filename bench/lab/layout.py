@@ -5,7 +5,8 @@ information of the module as it was built.
     layouts(folder)  ->  {"hybla_full": {"credit_avoid_q16": [0, 8, false, 0, 64], ...}, ...}
 
 A field is [offset in bytes, size in bytes, signed, first bit, bits] of the integer it is part of; a
-member of a nested struct is named after both, an element of an array has its index behind it.
+member of a nested struct is named after both, one of a union without a name as it is, an element of
+an array has its index behind it.
 """
 
 import re
@@ -19,6 +20,7 @@ from .errors import LabError
 PRIVATE = re.compile(r"struct (\w+) \*ca = inet_csk_ca\(sk\)")
 OPEN = re.compile(r"\s*(?:struct|union)\s+(?:\w+ )?\{$")
 CLOSE = re.compile(r"\s*\}\s*(\w+);")
+CLOSE_UNNAMED = re.compile(r"\s+\};")
 MEMBER = re.compile(r"\s*(?:/\* typedef .*? \*/ )?([\w ]+?[ *]+)(\w+)(?:\[(\d+)\])?(?::(\d+))?;\s*"
                     r"/\*\s*(\d+)(?::\s*(\d+))?\s+(\d+) \*/")
 
@@ -38,6 +40,9 @@ def fields(text: str) -> dict[str, list]:
         elif (match := CLOSE.match(line)) and len(scopes) > 1:
             inner = scopes.pop()
             scopes[-1] += [(f"{match[1]}_{name}", place) for name, place in inner]
+        elif CLOSE_UNNAMED.match(line) and len(scopes) > 1:
+            inner = scopes.pop()
+            scopes[-1] += inner
         elif match := MEMBER.match(line):
             kind, name, count, bits, offset, bit, size = match.groups()
             signed = "unsigned" not in kind and "_Bool" not in kind and "*" not in kind

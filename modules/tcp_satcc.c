@@ -126,6 +126,7 @@ struct satcc_epoch {
 	u32	prior_w;		/* W before the core's reduction, for undo; 0 = none */
 	u32	prior_w_max;		/* w_max likewise */
 	u32	held_rtt_us;		/* round_rtt_us when HOLD began */
+	u32	held_w;			/* W then */
 };
 
 /* Per flow. Written under the socket lock; owner, min_rtt_us, w and mode are also read
@@ -135,7 +136,6 @@ struct satcc {
 	u32	owner;			/* whose these bytes are, see owner.h */
 	u32	min_rtt_us;		/* RTT_min; 0 = no sample */
 	u32	w;			/* W, segments */
-	u32	credit;			/* towards the next segment of W, in segments */
 	u32	bw[3];			/* largest rate of this round and the two before */
 	u32	round_delivered;	/* tp->delivered at the round's start */
 	u32	round_lost;		/* tp->lost likewise */
@@ -162,6 +162,10 @@ struct satcc {
 		ece:1,			/* this ACK echoes a mark */
 		marked:1,		/* a mark has been obeyed in this state of the core's */
 		reduced:1;		/* ssthresh() was asked, and the state is to change */
+	union {
+		u32	train_end;	/* START: tp->delivered when the train is acknowledged */
+		u32	credit;		/* else: towards the next segment of W, in segments */
+	};
 	union {
 		struct satcc_start start;
 		struct satcc_epoch epoch;
@@ -521,35 +525,61 @@ static u32 satcc_jitter_us(const struct tcp_sock *tp, long rtt_us)
 	return rtt_us > 0 ? abs((s32)(satcc_srtt_us(tp) - (u32)rtt_us)) * 8 / 7 : 0;
 }
 
-/* Time the ACKs of what left back to back. An estimate counts if the train took longer
- * than RTTs differ for no queue, by a third: ten ACKs out of one time slot of 22.8 ms
- * cost 3020 drops in 30 s.
+/* The first data ACK: what is in flight now left back to back and is the train. */
+static void satcc_begin_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	ca->train = SATCC_TRAIN_COLLECT;
+	ca->train_jitter_us = satcc_jitter_us(tp, rs->rtt_us);
+	ca->train_end = tp->delivered + tcp_packets_in_flight(tp);
+	ca->start.t0_us = tp->tcp_mstamp;
+	ca->start.train_delivered = tp->delivered;
+	satcc_hoe_start(&ca->start.hoe);
+}
+
+/* The window that the train gives, 0 = none. Where the train took longer than RTTs differ
+ * for no queue, by a third, it is Hoe's, from the third ACK on. Else its ACKs may have come
+ * in a bunch, and when all are there its time is taken to be longer by the difference: ten
+ * ACKs out of one time slot of 22.8 ms cost 3020 drops in 30 s.
  */
+static u32 satcc_train_w(const struct satcc *ca, u32 pkts, bool over)
+{
+	u32 span_us = ca->start.hoe.span_us;
+
+	if (ca->train_jitter_us <= span_us - span_us / 4)
+		return satcc_hoe_window(&ca->start.hoe, SATCC_HOE_MIN_POINTS, ca->min_rtt_us);
+
+	span_us += ca->train_jitter_us;
+	if (!over || span_us < SATCC_HOE_MIN_SPAN_US)
+		return 0;
+
+	return div_u64((u64)pkts * ca->min_rtt_us, span_us);
+}
+
+/* Time the ACKs of what left back to back. */
 static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 w;
+	u32 pkts = tp->delivered - ca->start.train_delivered, w;
+	bool over = !before(tp->delivered, ca->train_end);
 
 	if (ca->train == SATCC_TRAIN_WAIT) {
-		if (!tcp_is_cwnd_limited(sk))
-			return;
-		ca->train = SATCC_TRAIN_COLLECT;
-		ca->train_jitter_us = satcc_jitter_us(tp, rs->rtt_us);
-		ca->start.t0_us = tp->tcp_mstamp;
-		ca->start.train_delivered = tp->delivered;
-		satcc_hoe_start(&ca->start.hoe);
+		if (tcp_is_cwnd_limited(sk))
+			satcc_begin_train(sk, ca, rs);
 		return;
 	}
 	if (rs->losses > 0 || tp->lost_out ||
-	    !before(rs->prior_delivered, ca->start.train_delivered) ||
 	    !satcc_hoe_add(&ca->start.hoe, (u32)tp->tcp_mstamp - ca->start.t0_us,
-			   tp->delivered - ca->start.train_delivered, ca->min_rtt_us)) {
+			   pkts, ca->min_rtt_us)) {
 		satcc_end_train(sk, ca);
 		return;
 	}
-	w = satcc_hoe_window(&ca->start.hoe, SATCC_HOE_MIN_POINTS, ca->min_rtt_us);
-	if (w && ca->train_jitter_us <= ca->start.hoe.span_us - ca->start.hoe.span_us / 4)
+	w = satcc_train_w(ca, pkts, over);
+	if (w)
 		satcc_run(sk, ca, max(w, ca->w));
+	else if (over)
+		satcc_end_train(sk, ca);
 }
 
 /* START, when an ACK came. */
@@ -657,8 +687,10 @@ static void satcc_hold(struct satcc *ca, bool queue)
 		ca->trimmed = false;
 		return;
 	}
-	if (!ca->queue_rounds)
+	if (!ca->queue_rounds) {
 		ca->epoch.held_rtt_us = ca->round_rtt_us;
+		ca->epoch.held_w = ca->w;
+	}
 	if (++ca->queue_rounds >= SATCC_BUSY_ROUNDS) {
 		ca->queue_rounds = 0;
 		if (satcc_is_longer(ca)) {
@@ -666,6 +698,7 @@ static void satcc_hold(struct satcc *ca, bool queue)
 		} else {
 			ca->mode = SATCC_SHARED;
 			ca->trimmed = false;
+			ca->epoch.w_max = max(ca->epoch.w_max, ca->epoch.held_w);
 			satcc_begin_epoch(ca);
 		}
 		return;

@@ -84,7 +84,7 @@ def _run(what: str, command: list, **kwargs) -> str:
 
 def _source_folders() -> list[Path]:
     """Folders that hold kernel code: modules/ and every policy with a tcp_*.c."""
-    return [TOP / "modules", *sorted({path.parent for path in TOP.glob("*/tcp_*.c")})]
+    return sorted({TOP / "modules", *(path.parent for path in TOP.glob("*/tcp_*.c"))})
 
 
 def digest(paths) -> str:

@@ -26,7 +26,8 @@
  *                       RTT_min was too small       n = 16
  *
  *   START    The spacing of the first ACKs gives the bottleneck's rate (hoe.h): W is rate
- *            times RTT_min, and the flow is paced. Where there is no estimate, W doubles
+ *            times RTT_min, and the flow is paced. Where ACKs may have come in a bunch, all of
+ *            the first flight count, for a longer time. Where there is no estimate, W doubles
  *            every round trip until q >= thr, or bw has not grown by a quarter in 3.
  *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip, by twice as much
  *            in the next, and so on: by W/4 at most, up to 5/4 b; from n = 4 on by W/2, up
@@ -71,8 +72,8 @@
  * - see a queue that delays by less than thr / 2, such as those of CoDel on a long path: it
  *   takes their drops for the air's, up to tolerate_pct. Marks it obeys.
  * - tell a standing queue that was there before it from the path: a late-comer's RTT_min
- *   has that in it until others make room. Ten flows of its kind on one bottleneck lose
- *   twice what ten of CUBIC do.
+ *   has that in it until others make room. Ten flows of its kind on 10 Mbit/s and 40 ms
+ *   lose two and a half times what ten of CUBIC do (simulator).
  * - get its share from CUBIC in a queue of 4 BDP or more, or leave Reno's at 250 ms, whom
  *   CUBIC does not leave either.
  *
@@ -192,7 +193,7 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
  * absolute time is most of a short path's queue: Jain's index beside CUBIC .56 for .96.
  * Two segments are what a flow's own burst makes. They are its own share's, so an eighth
  * of RTT_min bounds them: else ten flows on 10 Mbit/s and 40 ms lose 8426 segments in a
- * minute, and 2162 with it (simulator).
+ * minute, and 2446 with it (simulator).
  */
 #define SATCC_QUEUE_DIV		16
 #define SATCC_QUEUE_MIN_US	2000

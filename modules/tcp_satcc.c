@@ -54,8 +54,9 @@
  * tcp_pacing_ca_ratio else.
  *
  * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts three
- * times until its sixth round trip, to a third: if the RTT is by then what it was, within
- * thr / 2, it is nobody's queue, and RTT_min is that. Others' queues grow or shrink.
+ * times until its sixth round trip, to a third: if the RTT is by then what it was in the
+ * fourth, within thr / 2, it is nobody's queue, and RTT_min is that. Others' queues grow
+ * or shrink.
  *
  * Life of a flow at 600 ms, 10 Mbit/s, 1500 byte segments: ten segments leave, their ACKs
  * are 1.2 ms apart: 826 a second, W = 495 after the third, 1.2 s after the SYN. What is
@@ -73,7 +74,7 @@
  *   takes their drops for the air's, up to tolerate_pct. Marks it obeys.
  * - tell a standing queue that was there before it from the path: a late-comer's RTT_min
  *   has that in it until others make room. Ten flows of its kind on 10 Mbit/s and 40 ms
- *   lose two and a half times what ten of CUBIC do (simulator).
+ *   lose four times what ten of CUBIC do (simulator).
  * - get its share from CUBIC in a queue of 4 BDP or more, or leave Reno's at 250 ms, whom
  *   CUBIC does not leave either.
  *
@@ -126,8 +127,8 @@ struct satcc_epoch {
 	u32	cut_seq;		/* tp->snd_nxt then */
 	u32	prior_w;		/* W before the core's reduction, for undo; 0 = none */
 	u32	prior_w_max;		/* w_max likewise */
-	u32	held_rtt_us;		/* round_rtt_us when HOLD began */
-	u32	held_w;			/* W then */
+	u32	held_w;			/* W when HOLD began */
+	u32	held_rtt_us;		/* round_rtt_us in its fourth round */
 };
 
 /* Per flow. Written under the socket lock; owner, min_rtt_us, w and mode are also read
@@ -139,11 +140,14 @@ struct satcc {
 	u32	w;			/* W, segments */
 	u32	bw[3];			/* largest rate of this round and the two before */
 	u32	round_delivered;	/* tp->delivered at the round's start */
-	u32	round_lost;		/* tp->lost likewise */
 	u32	round_rtt_us;		/* smallest RTT of the round; 0 = no sample */
 	u32	block_rtt_us;		/* smallest RTT of the block; 0 = no sample */
 	u32	last_block_rtt_us;	/* of the block before; 0 = none */
-	u32	train_jitter_us;	/* START: by how much two RTTs without a queue differ */
+	u32	rtt_us;			/* last RTT sample; 0 = none */
+	union {
+		u32	train_jitter_us; /* START: by how much two RTTs without a queue differ */
+		u32	round_lost;	/* else: tp->lost at the round's start */
+	};
 	u16	p_q16;			/* p: part of the segments that the air loses */
 	u16	prior_p_q16;		/* p before the core's reduction, for undo */
 	u16	mss;			/* what W's segments are of, bytes */
@@ -246,8 +250,19 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
  */
 #define SATCC_BUSY_ROUNDS	6
 
+/* Its round trip whose RTT the sixth's is held against: what the flow had in the queue
+ * itself is gone, and one more cut is still to be seen.
+ */
+#define SATCC_LOOK_ROUND	4
+
 /* Round trips without a quarter more of bw that end START (bbr's). */
 #define SATCC_FLAT_ROUNDS	3
+
+/* Fewer losses in a round trip are never too many for the air. With 5 ten flows of some
+ * eight segments each lost half of what they sent to a short queue and went on. Of W, not
+ * of what the round trip has sent so far: 7.8 of 10 Mbit/s at 5 %, for 5.2.
+ */
+#define SATCC_MUCH_PKTS		3
 
 /* Segments that p is of, and p's fading: by 1/64 in a round trip with a queue, that is by
  * half in 44. Learnt per round trip, one of two flows learns it and the other does not.
@@ -327,16 +342,20 @@ static void satcc_end_block(struct satcc *ca)
 }
 
 /* Take an RTT sample; <= 0: none, ambiguous after a retransmission. RTT_min is of data,
- * for a handshake crosses the bottleneck sooner, and no older than the core's.
+ * for a handshake crosses the bottleneck sooner, and no older than the core's. Of two
+ * samples the larger counts: with 1 % of the segments overtaking the others by 300 ms
+ * RTT_min was theirs (0.45 Mbit/s of 2).
  */
 static void satcc_update_rtt(struct sock *sk, struct satcc *ca, long rtt_us)
 {
-	u32 bound_us = satcc_min_rtt_us(tcp_sk(sk));
+	u32 bound_us = satcc_min_rtt_us(tcp_sk(sk)), larger_us;
 
 	if (rtt_us > 0) {
 		rtt_us = min_t(long, rtt_us, SATCC_HOE_MAX_RTT_US - 1);
-		if (!ca->min_rtt_us || rtt_us < ca->min_rtt_us)
-			WRITE_ONCE(ca->min_rtt_us, rtt_us);
+		larger_us = max_t(u32, rtt_us, ca->rtt_us);
+		ca->rtt_us = rtt_us;
+		if (!ca->min_rtt_us || larger_us < ca->min_rtt_us)
+			WRITE_ONCE(ca->min_rtt_us, larger_us);
 		if (!ca->round_rtt_us || rtt_us < ca->round_rtt_us)
 			ca->round_rtt_us = rtt_us;
 		if (!ca->block_samples || rtt_us < ca->block_rtt_us)
@@ -376,6 +395,7 @@ static void satcc_run(struct sock *sk, struct satcc *ca, u32 w)
 	satcc_set_w(ca, w);
 	ca->quiet_rounds = 0;
 	ca->credit = 0;
+	ca->round_lost = tcp_sk(sk)->lost;
 	ca->epoch = (struct satcc_epoch){ .cut_delivered = tcp_sk(sk)->delivered,
 					  .cut_seq = tcp_sk(sk)->snd_una };
 	satcc_pacing_enable(sk);
@@ -658,7 +678,8 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 	    (!ca->p_q16 && before(tp->snd_una, ca->epoch.cut_seq)))
 		return;
 	if (quiet) {
-		if (lost > 4 && (u64)lost * 100 > (u64)sent * 2 * satcc_param(tolerate_pct))
+		if (lost >= SATCC_MUCH_PKTS &&
+		    (u64)lost * 100 > (u64)max(sent, ca->w) * 2 * satcc_param(tolerate_pct))
 			satcc_congestion(sk, ca);
 	} else if (satcc_is_airs(ca, lost, sent)) {
 		ca->epoch.w_max = ca->w;
@@ -670,14 +691,15 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 	}
 }
 
-/* HOLD has left a third of W, and the RTT is what it was? A competitor's queue is longer or
- * shorter by then; it is the path that is longer.
+/* HOLD has cut by a fifth and more, and the RTT is what it was? A competitor's queue is
+ * longer or shorter by then, one of the flow's own is gone; it is the path that is longer.
  */
 static bool satcc_is_longer(const struct satcc *ca)
 {
 	s32 more_us = ca->round_rtt_us - ca->epoch.held_rtt_us;
 
-	return abs(more_us) < (s32)satcc_threshold_us(ca) / 2;
+	return ca->w <= ca->epoch.held_w - ca->epoch.held_w / 5 &&
+	       abs(more_us) < (s32)satcc_threshold_us(ca) / 2;
 }
 
 /* A round trip of ALONE is over. */
@@ -688,11 +710,12 @@ static void satcc_hold(struct satcc *ca, bool queue)
 		ca->trimmed = false;
 		return;
 	}
-	if (!ca->queue_rounds) {
-		ca->epoch.held_rtt_us = ca->round_rtt_us;
+	if (!ca->queue_rounds)
 		ca->epoch.held_w = ca->w;
-	}
-	if (++ca->queue_rounds >= SATCC_BUSY_ROUNDS) {
+	ca->queue_rounds++;
+	if (ca->queue_rounds == SATCC_LOOK_ROUND)
+		ca->epoch.held_rtt_us = ca->round_rtt_us;
+	if (ca->queue_rounds >= SATCC_BUSY_ROUNDS) {
 		ca->queue_rounds = 0;
 		if (satcc_is_longer(ca)) {
 			WRITE_ONCE(ca->min_rtt_us, min(ca->round_rtt_us, ca->epoch.held_rtt_us));
@@ -745,7 +768,8 @@ static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sam
 		ca->quiet_rounds++;
 
 	ca->round_delivered = tp->delivered;
-	ca->round_lost = tp->lost;
+	if (ca->mode != SATCC_START)
+		ca->round_lost = tp->lost;
 	ca->round_rtt_us = 0;
 	ca->bw[2] = ca->bw[1];
 	ca->bw[1] = ca->bw[0];
@@ -1006,7 +1030,6 @@ static void satcc_init(struct sock *sk)
 	satcc_set_w(ca, tcp_snd_cwnd(tp));
 	ca->mss = min_t(u32, tp->mss_cache, U16_MAX);
 	ca->round_delivered = tp->delivered;
-	ca->round_lost = tp->lost;
 	if (tp->bytes_sent)
 		satcc_update_rtt(sk, ca, satcc_min_rtt_us(tp));
 	if (tp->bytes_sent || !satcc_param(hoe)) {

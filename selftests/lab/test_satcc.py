@@ -17,7 +17,7 @@ START, ALONE, SHARED = range(3)         # enum satcc_mode
 
 def play(lab, geo, modules=None, **path):
     """A run, and the witness's records of its flow from the first data on."""
-    run = lab.run(geo(CC, modules={**WITNESS, **(modules or {})}, **path))
+    run = lab.run(geo(CC, modules={**(modules or {}), **WITNESS}, **path))
     return run, [call for call in calls.of_run(run, {CC})[CC] if call.old.owner]
 
 

@@ -100,9 +100,6 @@ def test_unusual_parameters_and_changes_of_policy(lab, geo):
         events = {(call.call, call.arg) for call in made if call.call == calls.CWND_EVENT}
         assert report.counts[policy].flows == 2 and sum(call.call == calls.INIT for call in made) >= 2
         assert (calls.CWND_EVENT, calls.CWND_RESTART) in events or policy == "westwood_abse", policy
-        # Of mtsi's ACKs that find the window not filled only this run has some.
-        assert policy != "mtsi" or any(call.call == calls.CONG_AVOID and not call.cwnd_limited
-                                       for call in made)
 
 
 def test_rough_run_has_it_all(lab, geo):
@@ -115,7 +112,6 @@ def test_rough_run_has_it_all(lab, geo):
         assert {calls.SSTHRESH, calls.UNDO} <= {call.call for call in made}, policy
         grown = [call for call in made if call.call in (calls.CONG_AVOID, calls.CONG_CONTROL)]
         assert len(grown) > 300, policy
-        assert policy == "mtsi" or not all(call.cwnd_limited for call in grown), policy
 
 
 def test_a_kept_run_is_checked_by_the_command(lab, geo):
@@ -265,7 +261,7 @@ MUTANTS = {
 
 
 def alone(fault):
-    """Of a fault that the rough run does not bring to light: a flow of its policy that does."""
+    """Of a fault that the rough run need not bring to light: a flow of its policy that does."""
     local = "tc -n sender qdisc add dev right root tbf rate 5mbit burst 1600 limit 1600"
     outage = [{"at_s": 8 + after_s, "hop": "satellite", "forward": {"delay_ms": 300, **loss}}
               for after_s, loss in ((0, {"loss_pct": 100}), (0.4, {}))]
@@ -278,8 +274,13 @@ def alone(fault):
         ("westwood_abse", "a window stands on four times its flight"):
             {"seconds": 14, "rate_mbit": 4, "queue_packets": 20, "change": outage},
         ("ibk", "an undo returns half"): reordered,
-        # In the rough run hybla_full's fault of the same round takes the link from it.
+        ("ibk", "credit outlives idle"):
+            {"bytes": 1_500_000, "loss_pct": 1, "flow": {"pause_ms": 10_000}},
+        # Another policy's fault of the same round may take the link from it.
         ("mtsi", "the compare with a threshold is flipped"): {"bytes": 300_000},
+        ("mtsi", "growth stops at 60 segments"): {"bytes": 1_000_000},
+        ("mtsi", "the flow is said to be limited by cwnd"):
+            {"bytes": 60_000, "flow": {"write_bytes": 1000, "write_ms": 200}},
     }.get(fault)
 
 

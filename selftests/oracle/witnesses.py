@@ -200,7 +200,9 @@ def probe(flow, times, records):
     still = calm & (flow.cwnd[after] == flow.cwnd_old[before])
     level = still & (flow.ssthresh[after] == flow.ssthresh_old[before])
     current = np.maximum(flow.ssthresh[after], (flow.cwnd[after] >> 1) + (flow.cwnd[after] >> 2))
-    smooth = calm & (flow.srtt_us8[after] == flow.srtt_us8[before])
+    # The first probe after a record: an ACK that no record is of may move the RTT, and the next back.
+    first = np.concatenate([[True], k[1:] != k[:-1]])[:len(k)]
+    smooth = calm & first & (flow.srtt_us8[after] == flow.srtt_us8[before])
     una = records["snd_una"].astype("i8")
     step = _distance(una, flow.snd_una[after])
     ahead = _distance(flow.snd_una[before], una)

@@ -15,6 +15,20 @@ def from_then_on(at_s, **forward):
     return {"at_s": at_s, "hop": "satellite", "forward": {"delay_ms": 300, **forward}}
 
 
+def rough(made):
+    """All that happens to links, of a minute: loss, outages of a second and of five with calm after
+    each, marks, a longer path, reordering.  A shell line for a scenario's `commands`."""
+    limit = made.flight_packets()
+
+    def link(what, seconds, delay="300ms"):
+        return (f"tc -n satellite qdisc change dev right root netem limit {limit} "
+                f"delay {delay} {what}; sleep {seconds}; ")
+    return "sleep 12; " + "".join([
+        link("loss 100%", 1), link("", 8), link("loss 100%", 5), link("", 12), link("loss 2%", 3),
+        link("loss 10% ecn", 10), link("loss 0.1%", 6, "700ms"), link("reorder 99% gap 20", 4),
+        link("loss 0.1%", 0)])
+
+
 def counters(run):
     """The sender's TcpExt and MPTcpExt of a run with COUNT, by name: TCPDSACKUndo, ..."""
     lines = [line.split()[1:] for line in run.read("netstat").decode().splitlines()]

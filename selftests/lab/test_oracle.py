@@ -16,6 +16,7 @@ from bench.lab.paths import TOP, policies
 from bench.lab.run import Lab
 from bench.lab.scenario import Flow
 from selftests import oracle
+from selftests.lab import situations
 from selftests.oracle import calls
 
 pytestmark = pytest.mark.lab
@@ -35,16 +36,7 @@ def rough(geo):
     """
     made = geo(rate_mbit=4, seconds=65, loss_pct=0.3, sender=ECN, receiver=ECN, modules={
         "tcp_hybla_full": {"rtt0_ms": 150}, "tcp_mtsi": {"thr": "15,23,41"}, "tcp_ibk": {"k": 16}})
-    limit = made.flight_packets()
-
-    def link(what, seconds, delay="300ms"):
-        return (f"tc -n satellite qdisc change dev right root netem limit {limit} "
-                f"delay {delay} {what}; sleep {seconds}; ")
-    course = "sleep 12; " + "".join([
-        link("loss 100%", 1), link("", 8), link("loss 100%", 5), link("", 12), link("loss 2%", 3),
-        link("loss 10% ecn", 10), link("loss 0.1%", 6, "700ms"), link("reorder 99% gap 20", 4),
-        link("loss 0.1%", 0)])
-    return dataclasses.replace(made, commands=(course,), flows=tuple(
+    return dataclasses.replace(made, commands=(situations.rough(made),), flows=tuple(
         Flow(policy, seconds=65, start_s=n / 10) for n, policy in enumerate(POLICIES)))
 
 

@@ -4,6 +4,7 @@
 import pytest
 
 from bench.lab import measure
+from selftests.lab.situations import from_then_on
 from selftests.oracle import calls
 from selftests.oracle.calls import CONG_CONTROL, CWND_EVENT, LOSS, SET_STATE, TX_START, TX_START_EVENT
 
@@ -29,11 +30,6 @@ def cuts(found):
     """ACKs after which W is less by more than a tenth, the end of START not counted."""
     return [call for call in acks(found)
             if call.new.w < call.old.w * 9 // 10 and call.old.mode != START]
-
-
-def from_then_on(at_s, **forward):
-    """A change of the satellite's forward stage."""
-    return {"at_s": at_s, "hop": "satellite", "forward": {"delay_ms": 300, **forward}}
 
 
 def test_a_transfer_drops_nothing(lab, geo):
@@ -99,8 +95,8 @@ def test_idleness(lab, geo):
 
 
 def test_a_longer_path(lab, geo):
-    """600 and then 900 ms, for good: RTT_min is 900 ms within 15 s.  And 600 again, once what the flow has
-    in flight for 900 ms has left the queue: within ten round trips."""
+    """600 and then 900 ms, for good: RTT_min is 900 ms within 15 s.  And 600 again, once what the flow
+    has in flight for 900 ms has left the queue: within ten round trips."""
     _, found = play(lab, geo, seconds=45, change=[from_then_on(12, delay_ms=600), from_then_on(35)])
     since = found[0].t_ns
     at = {second: [call.new.min_rtt_us for call in acks(found)

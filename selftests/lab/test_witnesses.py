@@ -13,6 +13,7 @@ import pytest
 from bench.lab import layout, packages
 from bench.lab.scenario import Flow
 from selftests import oracle
+from selftests.lab import situations
 from selftests.oracle import calls, witnesses
 
 pytestmark = pytest.mark.lab
@@ -27,16 +28,7 @@ def rough(geo, hosts=ECN):
     """A flow of each on one link with all that happens to links: loss, outages of a second and of five,
     marks, a longer path, reordering."""
     made = geo(rate_mbit=4, seconds=65, loss_pct=0.3, sender=hosts, receiver=hosts, modules=WITNESS)
-    limit = made.flight_packets()
-
-    def link(what, seconds, delay="300ms"):
-        return (f"tc -n satellite qdisc change dev right root netem limit {limit} "
-                f"delay {delay} {what}; sleep {seconds}; ")
-    course = "sleep 12; " + "".join([
-        link("loss 100%", 1), link("", 8), link("loss 100%", 5), link("", 12), link("loss 2%", 3),
-        link("loss 10% ecn", 10), link("loss 0.1%", 6, "700ms"), link("reorder 99% gap 20", 4),
-        link("loss 0.1%", 0)])
-    return dataclasses.replace(made, commands=(course,), flows=tuple(
+    return dataclasses.replace(made, commands=(situations.rough(made),), flows=tuple(
         Flow(cc, seconds=65, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
 
 

@@ -41,6 +41,37 @@ static inline u64 calc_arg(void)
 	return value;
 }
 
+/* Let the window grow in congestion avoidance by an ACK of acked segments; step: a
+ * policy's own. Returns the window.
+ */
+typedef u32 (*calc_growth)(u64 *credit, u32 cwnd, u64 step, u32 acked);
+
+/* One ACK of n segments beside n of one, for all windows of 1 .. cwnds and n of 1 ..
+ * ackeds: how many pairs differ in window or credit, and the window and n of the last.
+ */
+static inline void calc_merge(calc_growth grow, u64 step)
+{
+	u32 cwnds = calc_arg(), ackeds = calc_arg();
+	u32 different = 0, at_cwnd = 0, at_acked = 0;
+
+	for (u32 first = 1; first <= cwnds; first++) {
+		u64 ones = 0, credit;
+		u32 cwnd = first, merged;
+
+		for (u32 acked = 1; acked <= ackeds; acked++) {
+			cwnd = grow(&ones, cwnd, step, 1);
+			credit = 0;
+			merged = grow(&credit, first, step, acked);
+			if (merged == cwnd && credit == ones)
+				continue;
+			different++;
+			at_cwnd = first;
+			at_acked = acked;
+		}
+	}
+	printf("%u %u %u\n", different, at_cwnd, at_acked);
+}
+
 int main(void)
 {
 	char *line = NULL;

@@ -34,28 +34,9 @@ static void calc_grow(void)
 	printf("%llu\n", credit_q20);
 }
 
-static void calc_merged(void)
+static u32 calc_growth_by_a(u64 *credit_q20, u32 cwnd, u64 a_q20, u32 acked)
 {
-	u64 a_q20 = calc_arg();
-	u32 cwnds = calc_arg(), ackeds = calc_arg();
-	u32 different = 0, at_cwnd = 0, at_acked = 0;
-
-	for (u32 first = 1; first <= cwnds; first++) {
-		u64 ones = 0, credit;
-		u32 cwnd = first, merged;
-
-		for (u32 acked = 1; acked <= ackeds; acked++) {
-			cwnd = constant_rate_grow(&ones, cwnd, 1, SATCC_MAX_CWND, a_q20, 1, 1);
-			credit = 0;
-			merged = constant_rate_grow(&credit, first, 1, SATCC_MAX_CWND, a_q20, acked, acked);
-			if (merged == cwnd && credit == ones)
-				continue;
-			different++;
-			at_cwnd = first;
-			at_acked = acked;
-		}
-	}
-	printf("%u %u %u\n", different, at_cwnd, at_acked);
+	return constant_rate_grow(credit_q20, cwnd, 1, SATCC_MAX_CWND, a_q20, acked, acked);
 }
 
 bool calc_request(const char *name)
@@ -67,7 +48,7 @@ bool calc_request(const char *name)
 	else if (!strcmp(name, "grow"))
 		calc_grow();
 	else if (!strcmp(name, "merged"))
-		calc_merged();
+		calc_merge(calc_growth_by_a, calc_arg());
 	else
 		return false;
 

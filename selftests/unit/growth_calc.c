@@ -68,28 +68,14 @@ static void calc_grow(void)
 	printf("%u %llu\n", credit.start_q16, credit.avoid_q16);
 }
 
-static void calc_merged(void)
+static u32 calc_growth_by_rho(u64 *avoid_q16, u32 cwnd, u64 rho_q16, u32 acked)
 {
-	u32 rho_q16 = calc_arg(), cwnds = calc_arg(), ackeds = calc_arg();
-	u32 different = 0, at_cwnd = 0, at_acked = 0;
+	struct satcc_credit credit = { .avoid_q16 = *avoid_q16 };
 
-	for (u32 first = 1; first <= cwnds; first++) {
-		struct satcc_credit ones = {}, credit;
-		u32 cwnd = first, merged;
+	cwnd = satcc_grow(&credit, cwnd, 1, SATCC_MAX_CWND, rho_q16, acked);
+	*avoid_q16 = credit.avoid_q16;
 
-		for (u32 acked = 1; acked <= ackeds; acked++) {
-			cwnd = satcc_grow(&ones, cwnd, 1, SATCC_MAX_CWND, rho_q16, 1);
-			credit = (struct satcc_credit){};
-			merged = satcc_grow(&credit, first, 1, SATCC_MAX_CWND, rho_q16,
-					    acked);
-			if (merged == cwnd && credit.avoid_q16 == ones.avoid_q16)
-				continue;
-			different++;
-			at_cwnd = first;
-			at_acked = acked;
-		}
-	}
-	printf("%u %u %u\n", different, at_cwnd, at_acked);
+	return cwnd;
 }
 
 static void calc_path(void)
@@ -131,7 +117,7 @@ bool calc_request(const char *name)
 	else if (!strcmp(name, "grow"))
 		calc_grow();
 	else if (!strcmp(name, "merged"))
-		calc_merged();
+		calc_merge(calc_growth_by_rho, calc_arg());
 	else if (!strcmp(name, "path"))
 		calc_path();
 	else if (!strcmp(name, "hoe"))

@@ -25,28 +25,9 @@ static void calc_grow(void)
 	printf("%llu\n", credit_q16);
 }
 
-static void calc_merged(void)
+static u32 calc_growth_by_k(u64 *credit_q16, u32 cwnd, u64 k, u32 acked)
 {
-	u32 k = calc_arg();
-	u32 cwnds = calc_arg(), ackeds = calc_arg();
-	u32 different = 0, at_cwnd = 0, at_acked = 0;
-
-	for (u32 first = 1; first <= cwnds; first++) {
-		u64 ones = 0, credit;
-		u32 cwnd = first, merged;
-
-		for (u32 acked = 1; acked <= ackeds; acked++) {
-			cwnd = ibk_grow(&ones, cwnd, 1, SATCC_MAX_CWND, k, 1, 1);
-			credit = 0;
-			merged = ibk_grow(&credit, first, 1, SATCC_MAX_CWND, k, acked, acked);
-			if (merged == cwnd && credit == ones)
-				continue;
-			different++;
-			at_cwnd = first;
-			at_acked = acked;
-		}
-	}
-	printf("%u %u %u\n", different, at_cwnd, at_acked);
+	return ibk_grow(credit_q16, cwnd, 1, SATCC_MAX_CWND, k, acked, acked);
 }
 
 bool calc_request(const char *name)
@@ -54,7 +35,7 @@ bool calc_request(const char *name)
 	if (!strcmp(name, "grow"))
 		calc_grow();
 	else if (!strcmp(name, "merged"))
-		calc_merged();
+		calc_merge(calc_growth_by_k, calc_arg());
 	else
 		return false;
 

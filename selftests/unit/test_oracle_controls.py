@@ -18,22 +18,9 @@ from selftests.oracle.cubic import Cubic, cubic_root
 from selftests.oracle.hybla import Hybla
 from selftests.oracle.inkernel import HZ, TICK_NS, Jiffies, usecs_to_jiffies
 from selftests.oracle.westwood import Westwood
+from selftests.unit.tale import ESTABLISHED, PLAIN, Call, Scenario
 
-ESTABLISHED = 1
 U32 = 1 << 32
-PLAIN = {name: 0 for name in (
-    "cookie", "sport", "dport", "mstamp_us", "bytes_sent", "pacing_rate_old", "pacing_rate", "ack",
-    "arg", "rtt_us", "ret", "cwnd_old", "cwnd", "ssthresh_old", "ssthresh", "in_flight_old",
-    "in_flight", "delivered_old", "delivered", "cwnd_cnt_old", "cwnd_cnt", "clamp", "prior_cwnd",
-    "prior_ssthresh", "undo_marker", "undo_retrans", "high_seq", "srtt_us8", "min_rtt_us", "snd_una",
-    "snd_nxt", "packets_out", "sacked_out", "lost_out", "retrans_out", "prr_delivered_old",
-    "prr_delivered", "prr_out", "mss", "total_retrans", "call", "ca_state_old", "ca_state",
-    "cwnd_limited", "is_cwnd_limited", "sack_ok", "pacing_status_old", "pacing_status", "tcp_state")}
-Call = namedtuple("Call", (*PLAIN, "t_ns", "number", "old", "new"))
-
-
-class Scenario:
-    modules: dict = {}
 
 
 def model(kind, **parameters):

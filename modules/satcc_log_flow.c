@@ -11,10 +11,10 @@
  */
 #include <linux/hash.h>
 #include <linux/mm.h>
-#include <linux/moduleparam.h>
 #include <linux/rculist.h>
 #include <linux/spinlock.h>
 
+#include "param.h"
 #include "satcc_log.h"
 
 #define SATCC_LOG_FLOWS_MIN	16
@@ -38,29 +38,7 @@ static struct satcc_log_table __rcu *satcc_log_table;
 
 static atomic_long_t satcc_log_no_room;
 
-static unsigned int satcc_log_flows = 4096;
-
-static int satcc_log_flows_set(const char *val, const struct kernel_param *kp)
-{
-	unsigned int flows;
-	int err;
-
-	err = kstrtouint(val, 0, &flows);
-	if (err)
-		return err;
-	if (flows < SATCC_LOG_FLOWS_MIN || flows > SATCC_LOG_FLOWS_MAX)
-		return -ERANGE;
-	WRITE_ONCE(satcc_log_flows, flows);
-
-	return 0;
-}
-
-static const struct kernel_param_ops satcc_log_flows_ops = {
-	.set = satcc_log_flows_set,
-	.get = param_get_uint,
-};
-
-module_param_cb(flows, &satcc_log_flows_ops, &satcc_log_flows, 0644);
+SATCC_PARAM(flows, 4096, SATCC_LOG_FLOWS_MIN, SATCC_LOG_FLOWS_MAX);
 MODULE_PARM_DESC(flows, "sockets that cwnd_changed can follow at once, 16 to 1048576, from when it is next turned on (4096)");
 
 /* Hooks on return run with preemption off, those on entry in a read-side section. */
@@ -157,7 +135,7 @@ static void satcc_log_table_free(struct satcc_log_table *table)
 /* Lay the table out, empty. To be called while there is none. */
 int satcc_log_flows_alloc(void)
 {
-	unsigned int i, flows = READ_ONCE(satcc_log_flows);
+	unsigned int i, flows = satcc_param(flows);
 	struct satcc_log_table *table;
 
 	table = kzalloc(sizeof(*table), GFP_KERNEL);

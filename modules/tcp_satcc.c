@@ -908,7 +908,7 @@ static void satcc_in_ack_event(struct sock *sk, u32 flags)
 	struct satcc *ca = satcc_state(sk);
 
 	ca->in_ack = true;
-	ca->ece = flags & CA_ACK_ECE;
+	ca->ece = !!(flags & CA_ACK_ECE);
 }
 
 /* A reduction begins, and why is not known yet: see satcc_set_state(). */

@@ -6,7 +6,7 @@ import pytest
 from bench.lab import measure
 from selftests.lab.situations import from_then_on
 from selftests.oracle import calls
-from selftests.oracle.calls import CONG_CONTROL, CWND_EVENT, LOSS, SET_STATE, TX_START, TX_START_EVENT
+from selftests.oracle.calls import CONG_CONTROL, CWND_EVENT, CWR, LOSS, SET_STATE, TX_START, TX_START_EVENT
 
 pytestmark = pytest.mark.lab
 
@@ -66,8 +66,9 @@ def test_a_mark_reduces(lab, geo):
     run, found = play(lab, geo, loss_pct=0.5, line={"ecn": True}, seconds=20,
                       sender=ECN_ON, receiver=ECN_ON)
     entered = [call for call in found if call.new.marked and not call.old.marked]
-    assert run.json("flow-0.json")["delivered_ce"] and len(entered) > 2
-    for call in entered:
+    reduced = [call for call in found if call.call == SET_STATE and call.arg == CWR]
+    assert run.json("flow-0.json")["delivered_ce"] and len(reduced) > 2
+    for call in [*entered, *reduced]:
         assert call.new.w == max(call.old.w * 70 // 100, 2)
 
 

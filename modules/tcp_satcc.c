@@ -657,27 +657,27 @@ static bool satcc_is_airs(const struct satcc *ca, u32 lost, u32 sent)
 	return ca->p_q16 && (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt(mean_q8 << 8));
 }
 
-/* Was anything lost, and why? */
-static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+/* Segments were lost: why? prior_delivered: of the ACK that told, tp->delivered when what it
+ * acknowledges was sent.
+ */
+static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 lost = tp->lost - ca->round_lost, sent = tp->delivered - ca->round_delivered + lost;
-	bool quiet = satcc_is_quiet(ca);
+	bool tolerates = satcc_param(tolerate_pct);
 
-	if (quiet)
-		satcc_update_p(ca, rs);
-	if (rs->losses <= 0)
-		return;
 	if (ca->mode == SATCC_START) {
-		if (!satcc_param(tolerate_pct))
+		if (!tolerates)
 			satcc_congestion(sk, ca);
 		return;
 	}
-	/* one answer a round trip, and while p = 0 one a recovery */
-	if (before(rs->prior_delivered, ca->epoch.cut_delivered) ||
+	/* One answer a round trip, and while p = 0 one a recovery. What is lost of START's
+	 * own segments has had one by its end, unless every loss is to have its own.
+	 */
+	if ((tolerates && before(prior_delivered, ca->epoch.cut_delivered)) ||
 	    (!ca->p_q16 && before(tp->snd_una, ca->epoch.cut_seq)))
 		return;
-	if (quiet) {
+	if (satcc_is_quiet(ca)) {
 		if (lost >= SATCC_MUCH_PKTS &&
 		    (u64)lost * 100 > (u64)max(sent, ca->w) * 2 * satcc_param(tolerate_pct))
 			satcc_congestion(sk, ca);
@@ -689,6 +689,32 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 	} else {
 		satcc_congestion(sk, ca);
 	}
+}
+
+/* Was anything lost? */
+static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+{
+	if (satcc_is_quiet(ca))
+		satcc_update_p(ca, rs);
+	if (!satcc_param(tolerate_pct))
+		ca->p_q16 = 0;
+	if (rs->losses > 0)
+		satcc_answer(sk, ca, rs->prior_delivered);
+}
+
+/* RACK's timer has found losses, and no ACK tells of them: it is of the first that the core
+ * says, by the recovery that begins.
+ */
+static void satcc_timer_losses(struct sock *sk, struct satcc *ca)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!ca->min_rtt_us)
+		return;
+	if (satcc_is_quiet(ca))
+		ca->quiet_lost = min_t(u32, ca->quiet_lost + 1, SATCC_P_LOST_MAX);
+	if (ca->mode == SATCC_START || !before(tp->snd_una, ca->epoch.cut_seq))
+		satcc_answer(sk, ca, tp->delivered);
 }
 
 /* HOLD has cut by a fifth and more, and the RTT is what it was? A competitor's queue is
@@ -972,6 +998,8 @@ static void satcc_set_state(struct sock *sk, u8 new_state)
 		satcc_timeout(sk, ca);
 	else if (new_state <= TCP_CA_Disorder)
 		ca->marked = false;
+	else if (new_state == TCP_CA_Recovery && !ca->in_ack)
+		satcc_timer_losses(sk, ca);
 	else if (ca->ece || (new_state == TCP_CA_CWR &&
 			     (!ca->in_ack || !satcc_is_quiet(ca))))
 		satcc_mark(sk, ca);

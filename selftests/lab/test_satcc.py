@@ -6,7 +6,8 @@ import pytest
 from bench.lab import measure
 from selftests.lab.situations import from_then_on
 from selftests.oracle import calls
-from selftests.oracle.calls import CONG_CONTROL, CWND_EVENT, CWR, LOSS, SET_STATE, TX_START, TX_START_EVENT
+from selftests.oracle.calls import (CONG_CONTROL, CWND_EVENT, CWR, LOSS, RECOVERY, SET_STATE, TX_START,
+                                    TX_START_EVENT)
 
 pytestmark = pytest.mark.lab
 
@@ -51,13 +52,18 @@ def test_random_loss_leaves_the_window(lab, geo):
 
 
 def test_no_tolerance(lab, geo):
-    """With tolerate_pct=0 every loss is congestion: one cut in a recovery, to 70 %, and p stays 0."""
+    """With tolerate_pct=0 every loss is congestion: a cut to 70 % in every recovery, and p stays 0."""
     _, found = play(lab, geo, loss_pct=1, seconds=20, modules={"tcp_satcc": {"tolerate_pct": 0}})
     reduced = cuts(found)
     assert len(reduced) > 3
     for call in reduced:
         assert call.rs_losses > 0 and call.new.w == max(call.old.w * 70 // 100, 2)
     assert all(call.snd_una - before.snd_nxt < 1 << 31 for before, call in zip(reduced, reduced[1:]))
+    entered = [call.t_ns for call in found
+               if call.call == SET_STATE and call.arg == RECOVERY and call.old.mode != START]
+    cut_ns = [call.t_ns for call in reduced]
+    for begin, end in zip(entered, [*entered[1:], found[-1].t_ns]):
+        assert any(begin <= t_ns <= end for t_ns in cut_ns)
     assert not any(call.new.p_q16 for call in found)
 
 

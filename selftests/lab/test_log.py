@@ -394,7 +394,7 @@ def test_calls_begin_from_the_cores_state(called, cc):
         np.isin(records(run, "cwnd_changed")["reason"], (RECOVERY, CWR, UNDO))]
     alone = (last >= 0) & (rows["ca_state_old"] == OPEN)
     alone &= before_it(ended, at) == before_it(ended, probed[0].astype("i8")[last])
-    assert alone.sum() > 0.5 * len(rows)
+    assert alone.sum() > max(0.5 * (rows["ca_state_old"] == OPEN).sum(), 200)
     rows, probes = rows[alone], probed[1][last[alone]]
     assert (rows["cwnd_old"] == probes["snd_cwnd"]).all()
     current = np.maximum(rows["ssthresh_old"], (rows["cwnd_old"] >> 1) + (rows["cwnd_old"] >> 2))

@@ -382,7 +382,9 @@ def acked(flow, packets):
     """cong_avoid()'s segments of this ACK."""
     if not len(packets.ack_t) or not flow.sack_ok.any():
         return 0, None
-    una, come, first = _when(flow, packets)
+    una, come, _ = _when(flow, packets)
+    # While the kernel works on an ACK others come, and wait.
+    come = np.minimum(come, np.searchsorted(packets.una, una, side="right"))
     total = np.concatenate([[0], packets.delivered])
     compared, last = 0, None
     for k in np.flatnonzero((flow.call == CONG_AVOID) & flow.established & (una > 0)).tolist():

@@ -702,16 +702,17 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 		satcc_answer(sk, ca, rs->prior_delivered);
 }
 
-/* RACK's timer has found losses, and no ACK tells of them: it is of the first that the core
- * says, by the recovery that begins.
+/* A recovery begins. What RACK's timer has found no ACK tells of: it is one segment, as far
+ * as is known. And while p = 0 this recovery is to have its answer also for a loss that was
+ * told of within the last one.
  */
-static void satcc_timer_losses(struct sock *sk, struct satcc *ca)
+static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	if (!ca->min_rtt_us)
+	if (!ca->min_rtt_us || (ca->in_ack && ca->p_q16))
 		return;
-	if (satcc_is_quiet(ca))
+	if (!ca->in_ack && satcc_is_quiet(ca))
 		ca->quiet_lost = min_t(u32, ca->quiet_lost + 1, SATCC_P_LOST_MAX);
 	if (ca->mode == SATCC_START || !before(tp->snd_una, ca->epoch.cut_seq))
 		satcc_answer(sk, ca, tp->delivered);
@@ -998,11 +999,11 @@ static void satcc_set_state(struct sock *sk, u8 new_state)
 		satcc_timeout(sk, ca);
 	else if (new_state <= TCP_CA_Disorder)
 		ca->marked = false;
-	else if (new_state == TCP_CA_Recovery && !ca->in_ack)
-		satcc_timer_losses(sk, ca);
 	else if (ca->ece || (new_state == TCP_CA_CWR &&
 			     (!ca->in_ack || !satcc_is_quiet(ca))))
 		satcc_mark(sk, ca);
+	else if (new_state == TCP_CA_Recovery)
+		satcc_recovery_losses(sk, ca);
 	ca->reduced = false;
 }
 

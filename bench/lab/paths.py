@@ -21,7 +21,7 @@ def locked(what: str):
 
 
 def policies() -> list[str]:
-    """The names of the pack's congestion controls that the oracle has a model of: one for each folder's
-    tcp_*.c that is no build product.  modules/tcp_satcc.c has none yet."""
+    """The names of the pack's congestion controls: one for each folder's tcp_*.c that is no build
+    product."""
     return sorted(path.stem.removeprefix("tcp_") for path in TOP.glob("*/tcp_*.c")
-                  if not path.name.endswith(".mod.c") and path.parent.name != "modules")
+                  if not path.name.endswith(".mod.c"))

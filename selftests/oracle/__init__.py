@@ -41,11 +41,12 @@ from .hybla import Hybla
 from .hybla_full import HyblaFull
 from .ibk import Ibk
 from .mtsi import Mtsi
+from .satcc import Satcc
 from .westwood import Westwood
 from .westwood_abse import WestwoodAbse
 
 POLICIES = {"hybla_full": HyblaFull, "mtsi": Mtsi, "ibk": Ibk, "constant_rate": ConstantRate,
-            "westwood_abse": WestwoodAbse}
+            "westwood_abse": WestwoodAbse, "satcc": Satcc}
 CONTROLS = {"reno": Reno, "hybla": Hybla, "westwood": Westwood, "cubic": Cubic}     # the kernel's own
 MODELS = {**POLICIES, **CONTROLS}
 

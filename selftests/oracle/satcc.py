@@ -1,0 +1,585 @@
+# SPDX-License-Identifier: GPL-2.0
+"""satcc: the pack's own congestion control, by the equations at the head of modules/tcp_satcc.c.
+
+    q     smallest of the last 16 to 31 RTTs, less RTT_min
+    thr   RTT_min / 16, at most queue_ms; at least 2 ms, and 2 / bw but of that at most RTT_min / 8
+    b     bw RTT_min, bw the largest rate of delivery of three round trips
+    loss  q < thr / 2: p follows; W *= 0.7 only above twice tolerate_pct of a round trip
+          else, at most 2 (m + sqrt(m)) of m = p times the round trip's: what queues goes; else W *= 0.7
+    mark  W *= 0.7;  timeout: W *= 0.7, and cwnd comes to W by slow start
+
+Growth: START by Hoe's line or W *= 2 a round trip; PROBE by RTT_min / 25 ms * 2^n segments in the n-th
+round trip without a queue; else CUBIC's (RFC 9438), at most W / 2 a round trip.
+
+Rounded down, by the documentation: rates to 2^-24 segments per us, times to us, of CUBIC to ms, W to
+segments, p to 1/65536, m and its root to 1/256, all parts and percentages.
+
+The core's timeout and the time of the last segment are in no record.  So whether an unused window
+decays, and by how many timeouts idleness halves cwnd, is taken from the record, within bounds.
+"""
+
+from math import isqrt
+
+from .arithmetic import avoid, line
+from .calls import CWR, DISORDER, LOSS, OPEN, RECOVERY, TX_START, TX_START_EVENT
+from .core import LARGEST_CWND, NO_RTT, Flow, Wrong, same
+
+U16, U32, U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
+START, ALONE, SHARED = range(3)
+WAIT, COLLECT, DONE = range(3)
+ECE = 4                         # CA_ACK_ECE of in_ack_event()'s flags
+MAX_RTT_US, BW_ONE = 1 << 24, 1 << 24
+HOE_POINTS, HOE_MIN_POINTS, HOE_PKTS, HOE_US, HOE_SPAN_US = 32, 3, 64, 1 << 22, 1000
+W_MIN, W_RESTART, SLACK, BLOCK = 2, 10, 4, 16
+CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
+PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH = 25_000, 4, 16, 6, 4, 3, 3
+P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART = 256, 1023, 127, 64
+LEAST_TIMEOUT_NS = 190_000_000  # the core's shortest timeout, less what its clock rounds off
+TICK_MS = 8                     # the core's clock at both ends of a time
+
+COMMON = ("min_rtt_us", "w", "bw_0", "bw_1", "bw_2", "round_delivered", "round_rtt_us", "block_rtt_us",
+          "last_block_rtt_us", "rtt_us", "p_q16", "prior_p_q16", "mss", "quiet_sent", "shrink_credit",
+          "quiet_lost", "quiet_rounds", "block_samples", "queue_rounds", "mode", "train", "flat_rounds",
+          "ramp", "trimmed", "blocked", "in_ack", "ece", "marked", "reduced")
+IN_START = ("train_jitter_us", "train_end", "start_hoe_sum_tt", "start_hoe_sum_ta", "start_hoe_sum_t",
+            "start_hoe_sum_a", "start_hoe_span_us", "start_hoe_points", "start_t0_us",
+            "start_train_delivered")
+AFTER = ("round_lost", "credit", "epoch_w_max", "epoch_w_begin", "epoch_begin_ms", "epoch_k_ms",
+         "epoch_cut_delivered", "epoch_cut_seq", "epoch_prior_w", "epoch_prior_w_max", "epoch_held_w",
+         "epoch_held_rtt_us")
+
+
+def is_before(a: int, b: int) -> bool:
+    """Of two counters of 32 bits."""
+    return (a - b) & U32 >= 1 << 31
+
+
+def cube_root(x: int) -> int:
+    """Rounded down, at most 2^21 - 1."""
+    low, high = 0, 1 << 21
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle ** 3 <= x else (low, middle)
+    return low
+
+
+def cut(w: int) -> int:
+    return w * CUT_PCT // 100
+
+
+class Satcc(Flow):
+    MODULE = "tcp_satcc"
+    DEFAULTS = {"tolerate_pct": 10, "queue_ms": 25, "hoe": 1}
+    CONTROL = True
+    FIELDS = COMMON + IN_START + AFTER
+
+    def __init__(self, parameters, scenario):
+        self.rate, self.decayed_ns, self.decays = 0, 0, False
+        super().__init__(parameters, scenario)
+        sysctl = scenario.sender.sysctl
+        self.restarts = int(sysctl.get("net.ipv4.tcp_slow_start_after_idle", 1))
+        self.ratios = [int(sysctl.get(f"net.ipv4.tcp_pacing_{name}_ratio", default))
+                       for name, default in (("ss", 200), ("ca", 120))]
+
+    def zero(self):
+        super().zero()
+        self.points = []
+
+    def take(self, call):
+        self.rate = call.pacing_rate_old
+        super().take(call)
+
+    def compare(self, call):
+        super().compare(call)
+        same("pacing_rate", call.pacing_rate, self.rate, self.basis())
+
+    def compare_fields(self, state, because):
+        """START's fields and the others' are at the same place."""
+        missing = set(state._fields) - set(self.FIELDS) - {"owner"}
+        if missing:
+            raise Wrong("private fields", "each in the model", ", ".join(sorted(missing)))
+        for name in COMMON + (AFTER if self.mode else IN_START):
+            if getattr(state, name) != getattr(self, name):
+                raise Wrong(name, getattr(self, name), getattr(state, name), because)
+
+    def looks(self, call):
+        if call.call in (TX_START_EVENT,):
+            return True
+        if self.handlers[call.call] == self.cwnd_event:
+            return call.arg == TX_START
+        return super().looks(call)
+
+    # -- the path -------------------------------------------------------------------
+
+    @property
+    def bw(self) -> int:
+        return max(self.bw_0, self.bw_1, self.bw_2)
+
+    @property
+    def b(self) -> int:
+        return min(max(self.bw * self.min_rtt_us // BW_ONE, W_MIN), LARGEST_CWND)
+
+    @property
+    def thr_us(self) -> int:
+        part = min(self.min_rtt_us // 16, 1000 * self.parameters["queue_ms"])
+        own = min(2 * (BW_ONE // self.bw), self.min_rtt_us // 8) if self.bw else 0
+        return max(part, 2000, own)
+
+    def above(self, rtt_us: int) -> int:
+        return max(rtt_us - self.min_rtt_us, 0)
+
+    @property
+    def q_us(self) -> int:
+        rtts = [self.last_block_rtt_us] * bool(self.last_block_rtt_us)
+        rtts += [self.block_rtt_us] * bool(self.block_samples)
+        return self.above(min(rtts, default=0))
+
+    def is_queue(self) -> bool:
+        return self.q_us >= self.thr_us
+
+    def is_quiet(self) -> bool:
+        return bool(self.parameters["tolerate_pct"]) and self.q_us < self.thr_us // 2
+
+    def end_block(self) -> None:
+        self.last_block_rtt_us, self.block_samples, self.blocked = self.block_rtt_us, 0, 1
+
+    def sample(self, call, rtt_us: int) -> None:
+        """An RTT, or none if <= 0."""
+        if rtt_us > 0:
+            rtt_us = min(rtt_us, MAX_RTT_US - 1)
+            larger, self.rtt_us = max(rtt_us, self.rtt_us), rtt_us
+            self.min_rtt_us = min(self.min_rtt_us or larger, larger)
+            self.round_rtt_us = min(self.round_rtt_us or rtt_us, rtt_us)
+            self.block_rtt_us = min(self.block_rtt_us, rtt_us) if self.block_samples else rtt_us
+            if self.block_samples == BLOCK - 1:
+                self.end_block()
+            else:
+                self.block_samples += 1
+        if self.min_rtt_us and call.min_rtt_us != NO_RTT:
+            self.min_rtt_us = max(self.min_rtt_us, min(call.min_rtt_us, MAX_RTT_US - 1))
+
+    def measure(self, call) -> None:
+        """bw of this round trip."""
+        if call.rs_delivered > 0 and call.rs_interval_us > 0:
+            bw = min(call.rs_delivered * BW_ONE // call.rs_interval_us, U32)
+            if not call.rs_app_limited or bw > self.bw:
+                self.bw_0 = max(self.bw_0, bw)
+
+    # -- W ----------------------------------------------------------------------------
+
+    def set_w(self, w: int) -> None:
+        self.w = min(max(w, W_MIN), LARGEST_CWND)
+
+    def begin_epoch(self) -> None:
+        self.epoch_w_begin = self.credit = 0
+
+    def run(self, call, w: int) -> None:
+        """START is over."""
+        for name in AFTER:
+            setattr(self, name, 0)
+        self.mode, self.train, self.quiet_rounds = ALONE, DONE, 0
+        self.set_w(w)
+        self.round_lost = call.lost
+        self.epoch_cut_delivered, self.epoch_cut_seq = call.delivered_old, call.snd_una
+        self.pace()
+
+    def reacted(self, call) -> None:
+        self.epoch_cut_delivered, self.epoch_cut_seq = call.delivered_old, call.snd_nxt
+
+    def congestion(self, call) -> None:
+        if self.mode == START:
+            self.run(call, self.w)
+        self.epoch_w_max = self.w - self.w * 3 // 20 if self.w < self.epoch_w_max else self.w
+        self.begin_epoch()
+        self.set_w(cut(self.w))
+        self.quiet_rounds = 0
+        self.reacted(call)
+
+    def trim(self, queue_us: int) -> None:
+        half_us = self.thr_us // 2
+        w = self.w * (self.min_rtt_us + half_us) // (self.min_rtt_us + max(queue_us, half_us))
+        self.set_w(max(w, cut(self.w)))
+        self.quiet_rounds = 0
+
+    def cubic(self, call) -> int:
+        """Segments per RTT."""
+        w, now_ms = self.w, call.mstamp_us // 1000 & U32
+        if not self.epoch_w_begin:
+            self.epoch_w_begin, self.epoch_begin_ms, self.epoch_k_ms = w, now_ms, 0
+            if self.epoch_w_max > w:
+                self.epoch_k_ms = cube_root((self.epoch_w_max - w) * CUBIC_MS3)
+            else:
+                self.epoch_w_max = w
+        t_ms, rtt_ms = (now_ms - self.epoch_begin_ms) & U32, max(max(call.srtt_us8 // 8, 1) // 1000, 1)
+        friend = self.epoch_w_begin + t_ms * FRIEND_PCT // (100 * rtt_ms)
+        t_ms += self.min_rtt_us // 1000
+        rise = min(abs(t_ms - self.epoch_k_ms), CUBIC_MAX_MS) ** 3 // CUBIC_MS3
+        concave = max(self.epoch_w_max - rise, 0) if t_ms < self.epoch_k_ms else self.epoch_w_max + rise
+        return min(max(friend - w, concave - w, 0), w // 2)
+
+    def probe(self, n: int) -> int:
+        """Segments per RTT in the n-th round trip without a queue."""
+        fast = n >= FAST
+        most = self.b + self.b // (1 if fast else 4) + SLACK
+        step = max(self.min_rtt_us // PROBE_US, 1) << n
+        return max(min(step, self.w // (2 if fast else 4) + 1, most - self.w), 0)
+
+    def grow(self, call) -> None:
+        acked = call.rs_acked_sacked if call.sack_ok else min(call.rs_acked_sacked, 2)
+        n, queue = self.quiet_rounds, self.is_queue()
+        if not acked or call.rs_prior_in_flight + SLACK + self.w // 8 < self.w:
+            return
+        late = is_before(call.rs_prior_delivered, self.epoch_cut_delivered)
+        if queue and (self.mode != SHARED or late):
+            return
+        if queue or self.epoch_w_max and n <= WAIT_ROUNDS:
+            step = self.cubic(call)
+        else:
+            self.epoch_w_begin = 0
+            step = self.probe(n - WAIT_ROUNDS if self.epoch_w_max else n)
+        self.w, self.credit = avoid(self.w, self.credit, LARGEST_CWND, step, acked, 1)
+
+    # -- START ------------------------------------------------------------------------
+
+    def end_train(self) -> None:
+        self.train = DONE
+        self.pace()
+
+    def begin_train(self, call) -> None:
+        srtt_us = max(call.srtt_us8 // 8, 1) if call.srtt_us8 else 0
+        self.train = COLLECT
+        self.train_jitter_us = abs(srtt_us - call.rtt_us) * 8 // 7 if call.rtt_us > 0 else 0
+        self.train_end = (call.delivered_old + call.in_flight_old) & U32
+        self.start_t0_us, self.start_train_delivered = call.mstamp_us & U32, call.delivered_old
+        self.points = [(0, 0)]
+        self.sums()
+
+    def sums(self) -> None:
+        self.start_hoe_sum_t = sum(t for t, _ in self.points)
+        self.start_hoe_sum_a = sum(a for _, a in self.points)
+        self.start_hoe_sum_tt = sum(t * t for t, _ in self.points)
+        self.start_hoe_sum_ta = sum(t * a for t, a in self.points)
+        self.start_hoe_span_us, self.start_hoe_points = self.points[-1][0], len(self.points)
+
+    def add_point(self, t_us: int, pkts: int) -> bool:
+        if len(self.points) >= HOE_POINTS or pkts > HOE_PKTS or t_us >= HOE_US \
+                or t_us > 2 * self.min_rtt_us:
+            return False
+        self.points.append((t_us, pkts))
+        self.sums()
+        return True
+
+    def train_w(self, pkts: int, over: bool) -> int:
+        """The window that the train gives, or 0."""
+        span_us = self.start_hoe_span_us
+        if self.train_jitter_us <= span_us - span_us // 4:
+            if len(self.points) < HOE_MIN_POINTS or span_us < HOE_SPAN_US:
+                return 0
+            num, den = line(self.points)
+            return max(num * self.min_rtt_us // den, 1) if num > 0 and den > 0 else 0
+        span_us += self.train_jitter_us
+        return pkts * self.min_rtt_us // span_us if over and span_us >= HOE_SPAN_US else 0
+
+    def follow_train(self, call) -> None:
+        if self.train == WAIT:
+            if call.is_cwnd_limited:
+                self.begin_train(call)
+            return
+        pkts = (call.delivered_old - self.start_train_delivered) & U32
+        over = not is_before(call.delivered_old, self.train_end)
+        if call.rs_losses > 0 or call.lost_out or \
+                not self.add_point((call.mstamp_us - self.start_t0_us) & U32, pkts):
+            self.end_train()
+        elif w := self.train_w(pkts, over):
+            self.run(call, max(w, self.w))
+        elif over:
+            self.end_train()
+
+    def start(self, call) -> None:
+        if self.train != DONE:
+            self.follow_train(call)
+        if self.mode != START:
+            return
+        if self.train == DONE and (self.is_queue() or self.flat_rounds >= FLAT):
+            self.run(call, min(self.w, max(self.b + self.b // 4, W_RESTART)))
+        elif call.is_cwnd_limited:
+            self.set_w(min(self.w + call.rs_acked_sacked, min(max(call.clamp, 1), LARGEST_CWND)))
+
+    # -- losses -------------------------------------------------------------------------
+
+    def learn(self, call) -> None:
+        """p, of what was sent into no queue."""
+        lost = max(call.rs_losses, 0)
+        self.quiet_sent = min(self.quiet_sent + call.rs_acked_sacked + lost, P_SEGMENTS_MAX)
+        self.quiet_lost = min(self.quiet_lost + lost, P_LOST_MAX)
+        if self.quiet_sent < P_SEGMENTS and (self.p_q16 or not self.quiet_lost):
+            return
+        p = (self.quiet_lost << 16) // max(self.quiet_sent, 100)
+        if 100 * p <= self.parameters["tolerate_pct"] << 16:
+            self.p_q16 = (7 * self.p_q16 + p) // 8 if self.p_q16 else p
+        self.quiet_sent = self.quiet_lost = 0
+
+    def explained(self, lost: int, sent: int) -> bool:
+        mean = min(sent, U16) * self.p_q16 >> 8
+        return bool(self.p_q16) and lost << 8 <= 2 * (mean + isqrt(mean << 8))
+
+    def answer(self, call, prior_delivered: int) -> None:
+        tolerate = self.parameters["tolerate_pct"]
+        if self.mode == START:
+            if not tolerate:
+                self.congestion(call)
+            return
+        if tolerate and is_before(prior_delivered, self.epoch_cut_delivered) or \
+                not self.p_q16 and is_before(call.snd_una, self.epoch_cut_seq):
+            return
+        lost = (call.lost - self.round_lost) & U32
+        sent = (call.delivered_old - self.round_delivered + lost) & U32
+        if self.is_quiet():
+            if lost >= MUCH and 100 * lost > max(sent, self.w) * 2 * tolerate:
+                self.congestion(call)
+        elif self.explained(lost, sent):
+            self.epoch_w_max = self.w
+            self.begin_epoch()
+            self.trim(self.q_us)
+            self.reacted(call)
+        else:
+            self.congestion(call)
+
+    def losses(self, call) -> None:
+        if self.is_quiet():
+            self.learn(call)
+        if not self.parameters["tolerate_pct"]:
+            self.p_q16 = 0
+        if call.rs_losses > 0:
+            self.answer(call, call.rs_prior_delivered)
+
+    def recovery_losses(self, call) -> None:
+        """Found by RACK's timer, outside an ACK; or told of in the recovery before, while p = 0."""
+        if not self.min_rtt_us or self.in_ack and self.p_q16:
+            return
+        if not self.in_ack and self.is_quiet():
+            self.quiet_lost = min(self.quiet_lost + 1, P_LOST_MAX)
+        if self.mode == START or not is_before(call.snd_una, self.epoch_cut_seq):
+            self.answer(call, call.delivered_old)
+
+    def mark(self, call) -> None:
+        self.marked = 1
+        self.congestion(call)
+
+    # -- once in a round trip -------------------------------------------------------------
+
+    def hold(self, queue: bool) -> None:
+        if not queue:
+            self.queue_rounds = self.trimmed = 0
+            return
+        if not self.queue_rounds:
+            self.epoch_held_w = self.w
+        self.queue_rounds += 1
+        if self.queue_rounds == LOOK:
+            self.epoch_held_rtt_us = self.round_rtt_us
+        if self.queue_rounds < BUSY:
+            if not self.trimmed:
+                self.trim(self.above(self.round_rtt_us))
+            self.trimmed ^= 1
+            return
+        self.queue_rounds = 0
+        steady = abs(self.round_rtt_us - self.epoch_held_rtt_us) < self.thr_us // 2
+        if self.w <= self.epoch_held_w - self.epoch_held_w // 5 and steady:
+            self.min_rtt_us = min(self.round_rtt_us, self.epoch_held_rtt_us)
+        else:
+            self.mode, self.trimmed = SHARED, 0
+            self.epoch_w_max = max(self.epoch_w_max, self.epoch_held_w)
+            self.begin_epoch()
+
+    def round(self, call) -> None:
+        if not self.blocked and self.block_samples:
+            self.end_block()
+        self.blocked = 0
+        queue = self.above(self.round_rtt_us) >= self.thr_us
+        if self.mode == START:
+            if self.train == DONE and not call.rs_app_limited:
+                last = max(self.bw_1, self.bw_2)
+                grown = self.bw_0 > last + last // 4
+                self.flat_rounds = 0 if grown else min(self.flat_rounds + 1, FLAT)
+        elif self.mode == ALONE:
+            self.hold(queue)
+        elif self.quiet_rounds >= WAIT_ROUNDS:
+            self.mode = ALONE
+        if queue:
+            self.p_q16 -= -(-self.p_q16 // P_PART)
+        self.quiet_rounds = min(self.quiet_rounds + 1, 31)
+        self.round_delivered = call.delivered_old
+        if self.mode != START:
+            self.round_lost = call.lost
+        self.round_rtt_us = 0
+        self.bw_2, self.bw_1, self.bw_0 = self.bw_1, self.bw_0, 0
+
+    def may_decay(self, call) -> bool:
+        """Is the window unused for all that a record tells?"""
+        return bool(call.app_limited and not call.is_cwnd_limited and self.mode != START
+                    and call.ca_state_old == OPEN and self.restarts
+                    and call.t_ns - self.decayed_ns > LEAST_TIMEOUT_NS)
+
+    def decay(self, call) -> None:
+        used = max(call.cwnd_used, W_RESTART)
+        if used < self.w:
+            self.set_w((self.w + used) // 2)
+            self.begin_epoch()
+
+    # -- cwnd and rate ----------------------------------------------------------------------
+
+    def set_cwnd(self, call) -> None:
+        flight, w = call.in_flight_old, min(self.w, call.clamp)
+        cwnd = w
+        if self.ramp:
+            cwnd = min(self.cwnd + call.rs_acked_sacked, w)
+            if cwnd == w:
+                self.ramp = int(call.ca_state_old == LOSS)
+        elif flight >= w and self.mode != START:
+            whole, self.shrink_credit = divmod(self.shrink_credit + 5 * call.rs_acked_sacked, 8)
+            cwnd = flight + max(whole, int(call.rs_losses > 0))
+        self.cwnd = min(max(cwnd, 1), call.clamp)
+
+    def set_rate(self, call) -> None:
+        """Bytes per second."""
+        if not call.srtt_us8:
+            return
+        ratio = self.ratios[self.mode != START]
+        self.rate = call.mss * 80_000 * ratio * min(self.w, call.clamp) // call.srtt_us8
+        if self.train != DONE:
+            self.rate = U64
+
+    # -- callbacks ----------------------------------------------------------------------------
+
+    def init(self, call):
+        self.zero()
+        self.set_w(self.cwnd)
+        self.mss, self.round_delivered = min(call.mss, U16), call.delivered_old
+        if call.bytes_sent:
+            self.sample(call, call.min_rtt_us if call.min_rtt_us != NO_RTT else 0)
+        if call.bytes_sent or not self.parameters["hoe"]:
+            self.train = DONE
+            self.pace()
+        self.set_rate(call)
+
+    def cong_control(self, call):
+        before = dict(vars(self))
+        self.acknowledge(call, decays=False)
+        if call.new.w != self.w and before["mode"] != START:
+            without = dict(vars(self))
+            vars(self).update(before)
+            if self.acknowledge(call, decays=True):
+                self.decayed_ns = call.t_ns
+            else:
+                vars(self).update(without)
+
+    def acknowledge(self, call, decays: bool) -> bool:
+        """An ACK.  decays: the core's clock lets an unused window go.  Returns whether one went."""
+        decayed = False
+        mss = min(call.mss, U16)
+        if mss != self.mss:
+            if self.mss and mss:
+                self.set_w(self.w * self.mss // mss)
+            self.mss = mss
+        self.sample(call, call.rtt_us)
+        if call.rs_delivered > 0 and not is_before(call.rs_prior_delivered, self.round_delivered):
+            self.round(call)
+            if decays and self.may_decay(call):
+                self.decay(call)
+                decayed = True
+        self.measure(call)
+        if self.ece and not self.marked and call.ca_state_old > CWR:
+            self.mark(call)
+        if self.min_rtt_us:
+            self.losses(call)
+            if self.is_queue():
+                self.quiet_rounds = 0
+            if self.mode == START:
+                self.start(call)
+            else:
+                self.grow(call)
+        self.set_cwnd(call)
+        self.set_rate(call)
+        self.in_ack = self.ece = 0
+        return decayed
+
+    def in_ack_event(self, call):
+        self.in_ack, self.ece = 1, int(bool(call.arg & ECE))
+
+    def reduce(self, call):
+        self.reduced, self.marked, self.prior_p_q16 = 1, 0, self.p_q16
+        if self.mode != START:
+            self.epoch_prior_w, self.epoch_prior_w_max = self.w, self.epoch_w_max
+        self.ret = max(self.w, 2)
+
+    def undo(self, call):
+        self.p_q16, self.quiet_lost, self.ramp = self.prior_p_q16, 0, 0
+        if self.mode != START and self.epoch_prior_w:
+            self.set_w(max(self.w, self.epoch_prior_w))
+            self.epoch_w_max = self.epoch_prior_w_max
+            self.begin_epoch()
+        self.ret = max(call.cwnd_old, min(self.w, call.clamp))
+
+    def timeout(self, call) -> None:
+        w, self.ramp = self.w, 1
+        if not self.reduced:
+            return
+        self.congestion(call)
+        self.epoch_prior_w = w
+        if self.min_rtt_us and not self.is_queue():
+            self.epoch_w_max = self.epoch_prior_w_max
+
+    def set_state(self, call):
+        new = call.arg
+        if new == LOSS:
+            self.timeout(call)
+        elif new <= DISORDER:
+            self.marked = 0
+        elif self.ece or new == CWR and (not self.in_ack or not self.is_quiet()):
+            self.mark(call)
+        elif new == RECOVERY:
+            self.recovery_losses(call)
+        self.reduced = 0
+
+    def cwnd_event(self, call):
+        if call.call == TX_START_EVENT or call.arg == TX_START:
+            self.begin(call)
+
+    def begin(self, call) -> None:
+        """The first segment with nothing in flight."""
+        self.in_ack = self.ece = 0
+        if call.packets_out or not self.last:
+            return
+        gap_ms, srtt_ms = (call.t_ns - self.last.t_ns) // 1_000_000, call.srtt_us8 // 8000
+        if self.mode != START:
+            idle_ms = (call.new.epoch_begin_ms - self.epoch_begin_ms) & U32
+            least, most = max(gap_ms - TICK_MS, 0), gap_ms + 4 * srtt_ms + 1000
+            if not least <= idle_ms <= most:
+                raise Wrong("idle", f"{least} to {most} ms", f"{idle_ms} ms", self.basis())
+            self.epoch_begin_ms = call.new.epoch_begin_ms
+        if not self.restarts or gap_ms + 4 * srtt_ms + TICK_MS < 200:
+            return
+        halved = self.halvings(call)
+        if halved is None:
+            if gap_ms > 8 * srtt_ms + 3000:
+                raise Wrong("restart", f"one, after {gap_ms} ms without a segment", "none", self.basis())
+            return
+        if self.mode == START:
+            self.set_w(halved)
+        else:
+            self.set_w(max(halved, self.w - self.w // 4))
+            self.begin_epoch()
+            self.quiet_rounds, self.ramp = 0, 1
+        self.cwnd = min(halved, self.w)
+        self.set_rate(call)
+
+    def halvings(self, call) -> int | None:
+        """cwnd, halved once or more, as the record has it; None: it shows no restart."""
+        if not call.new.ramp and self.mode != START or self.mode == START and call.cwnd == self.cwnd:
+            return None
+        halved, most = self.cwnd, self.w if self.mode == START else max(self.w - self.w // 4, W_MIN)
+        while halved > W_RESTART:
+            halved = max(halved // 2, W_RESTART)
+            if min(halved, max(most, halved)) == call.cwnd:
+                break
+        return halved

@@ -50,12 +50,12 @@ class Item:
 
     link: str
     policy: Policy
-    kind: str                   # transfer, bulk, cost, log, long, shared; see plan()
+    kind: str                   # transfer, bulk, beside, cost, log, long, shared; see plan()
     amount: int                 # bytes of a transfer or log; of the others, seconds
     loss_pct: float
     seed: int
     scenario: Scenario
-    mode: str = ""              # of log: what of it is on, see overhead.py
+    mode: str = ""              # of log: what of it is on, see overhead.py; of a floor, see geo.py
 
     def expected_wall_s(self) -> float:
         size = self.amount if self.kind in ("transfer", "log") else \
@@ -98,7 +98,8 @@ def _read(name: str) -> Scenario:
 def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
     """Read the comparison's data file and lay out its runs.
 
-    transfer, bulk: every policy alone on every link.  cost: the same, its instructions counted.
+    transfer, bulk: every policy alone on every link.  beside: every policy and a rival on a link
+    that is neither's.  cost: a policy alone, its instructions counted.
     log: one transfer with each of the logger's events.
     long: on a faster link at random loss; shared: several flows of one policy there.
     """
@@ -114,6 +115,7 @@ def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
             items += [_item(name, base, policy, "bulk", data["bulk_seconds"], loss_pct, seed)
                       for loss_pct in data["bulk_loss_pct"]
                       for seed in (data["seeds"] if loss_pct else [1])]
+    items += _beside_items(data["beside"], policies)
     items += _cost_items(data["cost"], policies) + _log_items(data["log"])
     if long:
         items += _long_items(data["long"], policies)
@@ -127,6 +129,21 @@ def _item(link: str, base: Scenario, policy: Policy, kind: str, amount: int, los
     made = dataclasses.replace(with_loss(base, loss_pct), flows=flows * (flow,), seed=seed,
                                modules=policy.modules, **changes)
     return Item(link, policy, kind, amount, loss_pct, seed, made.check())
+
+
+def _beside_items(data: dict, policies) -> list[Item]:
+    """Two flows that start together: the policy's, and the rival's.  The rival is among the policies:
+    what it gets beside another of its kind is what the others are held against."""
+    if data["rival"] not in [policy.label for policy in policies]:
+        raise LabError(f"compare.toml: beside: the rival {data['rival']} is not among the policies")
+    items = []
+    for name in data["links"]:
+        base = _read(name)
+        for policy in [policy for policy in policies if not policy.parameters]:
+            flows = tuple(Flow(cc, seconds=data["seconds"]) for cc in (policy.cc, data["rival"]))
+            made = dataclasses.replace(base, flows=flows, modules=policy.modules)
+            items.append(Item(name, policy, "beside", data["seconds"], 0, base.seed, made.check()))
+    return items
 
 
 def _cost_items(data: dict, policies) -> list[Item]:
@@ -330,6 +347,25 @@ def collect_long(made: Plan, pairs) -> dict:
             "flows": max((len(item.scenario.flows) for item, _ in shared), default=0)}
 
 
+def collect_beside(pairs) -> dict:
+    """By link and policy: goodput of the policy's flow and of its rival's, Mbit/s, and the rival's in
+    percent of what each of two flows of the rival's kind has there (their mean)."""
+    links = {}
+    for item, run in pairs:
+        own, rival = [told["bytes_acked"] * 8 / item.amount / 1e6 for told in told_by_flows(run)]
+        link = links.setdefault(item.link, {
+            **link_facts(item.link, item.scenario), "rival": item.scenario.flows[1].cc,
+            "seconds": item.amount, "rows": []})
+        link["rows"].append({"policy": item.policy.label, "own_mbit": own, "rival_mbit": rival,
+                             "drops": measure.queue_drops(run), "hash": _digest(run)})
+    for link in links.values():
+        equal, = [(row["own_mbit"] + row["rival_mbit"]) / 2 for row in link["rows"]
+                  if row["policy"] == link["rival"]]
+        for row in link["rows"]:
+            row["rival_pct"] = 100 * row["rival_mbit"] / equal
+    return {"links": list(links.values())}
+
+
 def collect_cost(pairs) -> dict:
     """Instructions per ACK and by callback."""
     item = pairs[0][0]
@@ -394,6 +430,8 @@ def collect(made: Plan, runs: list[Run], check=None) -> dict:
         })
     data = {"title": made.title, "policies": [policy.label for policy in made.policies],
             "ours": [policy.label for policy in made.policies if policy.ours], "links": links}
+    if besides := [pair for pair in pairs if pair[0].kind == "beside"]:
+        data["beside"] = collect_beside(besides)
     if costs := [pair for pair in pairs if pair[0].kind == "cost"]:
         data["cost"] = collect_cost(costs)
     if logs := [pair for pair in pairs if pair[0].kind == "log"]:

@@ -357,6 +357,29 @@ def long_tables(data: dict) -> list[Table]:
     return tables
 
 
+def beside_table(data: dict) -> Table:
+    """What a flow of each policy leaves to a rival that starts with it, by link."""
+    columns = []
+    for link in data["beside"]["links"]:
+        group = f"{link['rtt_ms']:g} ms"
+        rival = link["rival"]
+
+        def column(title: str, unit: str, digits: int, key: str) -> Column:
+            return Column(group, title, unit, digits, None,
+                          {row["policy"]: [round(row[key], digits)] for row in link["rows"]})
+        columns += [column("own", "Mbit/s", 2, "own_mbit"),
+                    column(rival, "Mbit/s", 2, "rival_mbit"),
+                    column(rival, "% of share", 0, "rival_pct"),
+                    column("drops", "pkts", 0, "drops")]
+    rows = [row for link in data["beside"]["links"] for row in link["rows"]]
+    return build_table(f"A flow beside one of {rival}", columns, measured(data, rows))
+
+
+def beside_title(data: dict) -> str:
+    first = data["beside"]["links"][0]
+    return f"beside a {first['rival']} flow, {first['name']}"
+
+
 def buffer_note(fast: dict) -> str:
     """Did a socket buffer hold any flow back?"""
     rows = fast["rows"] + fast["shared"]
@@ -440,6 +463,9 @@ def print_tables(data: dict, console: Console) -> None:
         for link in data["links"]:
             console.rule(Text(link_title(link)), align="left", characters="-")
             print_all(link_tables(link, data), console)
+        if data.get("beside"):
+            console.rule(Text(beside_title(data)), align="left", characters="-")
+            print_all([beside_table(data)], console)
         if fast := data.get("long"):
             console.rule(Text(link_title(fast)), align="left", characters="-")
             print_all(long_tables(data), console)
@@ -745,6 +771,14 @@ def cost_view(data: dict) -> dict:
             "overhead": sorted({f"{row['overhead']:.0f}" for row in rows})}
 
 
+def beside_view(data: dict) -> dict:
+    """What the template draws of two flows on one link."""
+    links = data["beside"]["links"]
+    return {"name": beside_title(data), "facts": [link_facts(link) for link in links],
+            "rival": links[0]["rival"], "seconds": links[0]["seconds"],
+            "tables": [beside_table(data)], "runs": [run for link in links for run in beside_runs(link)]}
+
+
 def log_view(data: dict) -> dict:
     """What the template draws of the logger's cost."""
     log = data["log"]
@@ -804,6 +838,13 @@ def bulk_runs(link: dict) -> Iterator[tuple[str, ...]]:
                    f"{format_number(percent, 1)} % used", digest or MISSING)
 
 
+def beside_runs(link: dict) -> Iterator[tuple[str, ...]]:
+    for row in link["rows"]:
+        yield (row["policy"], f"{link['seconds']} s, {link['rtt_ms']:g} ms, beside {link['rival']}", "",
+               f"{format_number(row['own_mbit'], 2)}, {format_number(row['rival_mbit'], 2)} Mbit/s, "
+               f"{format_number(row['drops'], 0)} drops", row["hash"] or MISSING)
+
+
 def long_runs(fast: dict) -> Iterator[tuple[str, ...]]:
     for row in fast["rows"] + fast["shared"]:
         for seed, rates, digest in zip(row["seeds"], row["flows_mbit"], row["hash"]):
@@ -842,6 +883,7 @@ def write_report(data: dict, folder: Path) -> Path:
     page = environment.get_template("report.html.j2").render(
         title=data["title"], notes=data.get("notes", []), missing=MISSING,
         links=[link_view(data, link, plots) for link in data["links"]],
+        beside=beside_view(data) if data.get("beside") else None,
         long=long_view(data, plots) if data.get("long") else None,
         cost=cost_view(data) if data.get("cost") else None,
         log=log_view(data) if data.get("log") else None,
@@ -873,11 +915,11 @@ def plain(value):
     return value
 
 
-def write_json(data: dict, folder: Path) -> Path:
-    """Writes folder/bench.json: sorted keys, missing figures null."""
+def write_json(data: dict, folder: Path, name: str = "bench.json") -> Path:
+    """Writes folder/name: sorted keys, missing figures null."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "bench.json"
+    path = folder / name
     text = json.dumps(plain(data), sort_keys=True, allow_nan=False,
                       ensure_ascii=False, indent=1)
     path.write_text(text + "\n", encoding="utf-8")

@@ -143,6 +143,14 @@ def make_long_row(rng, policy: str, loss: float, flows: int) -> dict:
             "rwnd_limited_pct": [0.0, 6.25, 0.0], "hash": [hex64(rng) for _ in rates]}
 
 
+def make_beside(rng, rtt_ms: float, policies) -> dict:
+    return {"name": "10 Mbit/s", "rtt_ms": rtt_ms, "rate_mbit": 10, "net_rate_mbit": 9.56,
+            "queue_packets": 33, "seconds": 60, "rival": "cubic", "rows": [
+                {"policy": policy, "own_mbit": rng.uniform(2, 9), "rival_mbit": rng.uniform(0.2, 6),
+                 "rival_pct": rng.uniform(4, 130), "drops": rng.randrange(12_000), "hash": hex64(rng)}
+                for policy in policies]}
+
+
 def make_full(seed: int = 1) -> dict:
     """With the sections that not every run has; one link and no series, which take long to draw."""
     rng, data = random.Random(seed), make_data(seed)
@@ -157,6 +165,7 @@ def make_full(seed: int = 1) -> dict:
          "per_packet": added / 2, "per_record": 6909 * added / records if records else None}
         for mode, records, added in (("not loaded", 0, 0), ("no event on", 0, -28),
                                      ("segment_sent", 6909, 1762), ("all three", 14_000, 5452))]}
+    data["beside"] = {"links": [make_beside(rng, rtt_ms, single) for rtt_ms in (40.0, 250.0)]}
     data["long"] = {
         "name": "100 Mbit/s", "rtt_ms": 520, "rate_mbit": 100, "net_rate_mbit": 95.64,
         "queue_packets": 4294, "seconds": 30, "flows": 4,
@@ -616,6 +625,20 @@ def test_the_faster_link_is_told_by_loss_and_by_shares(full, full_page):
     for row in full["long"]["rows"]:
         for rate, digest in zip(row["goodput_mbit"], row["hash"]):
             assert f"{rate:.2f} Mbit/s" in text and digest in text
+
+
+def test_what_a_rival_keeps_is_told_by_path(full, full_page):
+    table = report.beside_table(full)
+    assert [name for name, _ in table.groups()] == ["40 ms", "250 ms"]
+    rows = {row[0]: row[1:] for row in table_after(full_page, "% of share")}
+    text = " ".join("".join(full_page.text).split())
+    for nth, link in enumerate(full["beside"]["links"]):
+        for row in link["rows"]:
+            own, rival, percent, drops = rows[row["policy"]][4 * nth:4 * nth + 4]
+            assert (own, rival) == (f"{row['own_mbit']:.2f}", f"{row['rival_mbit']:.2f}")
+            assert (percent, drops) == (f"{row['rival_pct']:.0f}", f"{row['drops']}")
+            assert f"{own}, {rival} Mbit/s, {drops} drops" in text and row["hash"] in text
+    assert "beside a cubic flow, 10 Mbit/s" in console_text(full)
 
 
 def test_what_the_oracle_said_is_one_line_a_policy(full, full_page):

@@ -11,6 +11,7 @@ KERNEL ?= 6.1
 help:
 	@echo 'make bench     our policies beside the kernel'"'"'s over a GEO link; table and report'
 	@echo 'make bench LONG=1   the same, and 100 Mbit/s with random loss: 10 minutes more'
+	@echo 'make geo       transfers over public satellite accesses, beside published objectives'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
 	@echo 'make check     every test; about 20 minutes on two cores'
 	@echo 'make unit      the tests that need no lab; about two minutes'
@@ -76,6 +77,11 @@ clean:
 bench:
 	@./tools/setup bench
 	@$(PYTHON) -m bench --kernel $(KERNEL) $(if $(filter 1,$(LONG)),--long)
+
+.PHONY: geo
+geo:
+	@./tools/setup bench
+	@$(PYTHON) -m bench.geo --kernel $(KERNEL)
 
 .PHONY: run
 run:

@@ -22,7 +22,7 @@ from .lab.paths import TOP
 from .lab.run import Lab
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     done = subprocess.run(["git", "-C", str(TOP), "describe", "--always", "--dirty"],
                           text=True, capture_output=True)
     return done.stdout.strip() or None
@@ -51,7 +51,7 @@ def run_comparison(arguments, console: Console) -> None:
     fresh = [run for run in runs if not run.from_cache] or runs
     data["about"] = {
         "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
-        "date": datetime.date.today().isoformat(), "commit": _commit(),
+        "date": datetime.date.today().isoformat(), "commit": commit(),
         "command": "make bench" + " LONG=1" * arguments.long,
         "runs": len(runs), "from_cache": cached, "wall_s": time.monotonic() - began,
         "speed": compare.speed(runs, made.items),

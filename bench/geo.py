@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0
+"""python3 -m bench.geo: transfers over public satellite accesses, beside published objectives.
+
+geo.toml has the links, sizes and objectives.  Beside what each policy takes stand two floors, both
+seconds from the first SYN to the ACK of the last byte:
+
+    floor       two round trips and the payload at the bottleneck's net rate: no sender is faster
+    receiver    a sender without congestion control, on the same link with a queue that drops nothing:
+                what the receiver's window, which Linux opens from 64 kB on, lets through
+    stock       the same with the receive buffer that Linux has unless told otherwise, 6 MB at most;
+                the policies, as everywhere in the lab, send to a receiver with room for four times
+                bandwidth-delay product and queue
+"""
+
+import argparse
+import dataclasses
+import datetime
+import math
+import signal
+import statistics
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from . import compare, report
+from .__main__ import commit
+from .compare import Item, Policy
+from .lab import machine, measure, scenario
+from .lab.errors import LabError
+from .lab.paths import TOP
+from .lab.run import Lab
+from .lab.scenario import Scenario
+
+HERE = Path(__file__).resolve().parent
+# "Without congestion control": reno whose first window is more than any transfer needs, unpaced.
+UNLIMITED = Policy("reno")
+UNLIMITED_SEGMENTS = 100_000
+ROOM = {"net.ipv4.tcp_wmem": "4096 16384 400000000"}        # bytes, for the largest transfer
+RECEIVERS = {"receiver": {}, "stock": {"net.ipv4.tcp_rmem": "4096 131072 6291456"}}
+GIVE_UP = "sleep {seconds}; pkill -TERM -f '^flow send'"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A link and the objectives for it; times in s, rates in Mbit/s, losses in percent."""
+
+    name: str
+    rtt_ms: float
+    bytes: tuple
+    forward_mbit: float
+    return_mbit: float
+    objectives_s: tuple = ()
+    loss_pct: float = 0
+    return_loss_pct: float = 0
+    then_mbit: float = 0            # the forward rate from then_s on; 0: no change
+    then_s: float = 0
+    outage_first_s: float = 0       # nothing passes for outage_ms, from here on each outage_every_s
+    outage_every_s: float = 0
+    outage_ms: float = 0
+    give_up_s: int = 0              # 0: the lab's own limit, which fails the run
+
+    def check(self) -> "Row":
+        if self.objectives_s and len(self.objectives_s) != len(self.bytes):
+            raise LabError(f"geo.toml: {self.name}: objectives_s has not one entry for each of bytes")
+        if min(self.forward_mbit, self.return_mbit, self.rtt_ms) <= 0:
+            raise LabError(f"geo.toml: {self.name}: forward_mbit, return_mbit and rtt_ms are above 0")
+        return self
+
+    @property
+    def random(self) -> bool:
+        return bool(self.loss_pct or self.return_loss_pct)
+
+    def scenario(self, cc: str, size: int, seed: int) -> Scenario:
+        half_ms = self.rtt_ms / 2
+        hops = [{"name": "gateway", "forward": {"rate_mbit": self.forward_mbit, "queue_bdp": 1},
+                 "reverse": {"delay_ms": half_ms, "loss_pct": self.return_loss_pct}},
+                {"name": "satellite", "forward": {"delay_ms": half_ms, "loss_pct": self.loss_pct},
+                 "reverse": {"rate_mbit": self.return_mbit, "queue_bdp": 1}}]
+        made = scenario.from_dict({
+            "title": self.name, "seed": seed, "hop": hops, "captures": ["sender"], "trace": [],
+            "flow": [{"cc": cc, "bytes": size}], "change": self.changes(half_ms),
+            "commands": [GIVE_UP.format(seconds=self.give_up_s)] if self.give_up_s else []})
+        if self.then_mbit:
+            # The queue keeps its packets when the rate falls.
+            packets = made.queue_packets(made.hops[0].forward)
+            stage = scenario.Stage(rate_mbit=self.then_mbit, queue_packets=packets)
+            made = dataclasses.replace(made, changes=(
+                scenario.LinkChange(self.then_s, "gateway", forward=stage), *made.changes)).check()
+        return made
+
+    def changes(self, delay_ms: float) -> list[dict]:
+        if not self.outage_every_s:
+            return []
+        times = [self.outage_first_s + n * self.outage_every_s
+                 for n in range(int(self.give_up_s / self.outage_every_s))]
+        return [{"at_s": at + (self.outage_ms / 1e3 if over else 0), "hop": "satellite",
+                 "forward": {"delay_ms": delay_ms, "loss_pct": self.loss_pct if over else 100}}
+                for at in times for over in (False, True)]
+
+    def unlimited(self, size: int, receiver: str) -> Scenario:
+        """What only the rate and a receiver hold back: no loss, a queue for all of it."""
+        lossless = dataclasses.replace(self, loss_pct=0, return_loss_pct=0, outage_every_s=0)
+        made = lossless.scenario(UNLIMITED.cc, size, 1)
+        # As large as for the policies, whose queue is shorter.
+        buffer = f"4096 {made.socket_bytes()} {made.socket_bytes()}"
+        deep = scenario.Stage(rate_mbit=self.forward_mbit, queue_packets=UNLIMITED_SEGMENTS)
+        changes = tuple(dataclasses.replace(change, forward=dataclasses.replace(
+            change.forward, queue_packets=UNLIMITED_SEGMENTS)) for change in made.changes)
+        return dataclasses.replace(
+            made, hops=(dataclasses.replace(made.hops[0], forward=deep), *made.hops[1:]),
+            changes=changes, sender=scenario.Host(initcwnd=UNLIMITED_SEGMENTS, sysctl=ROOM),
+            receiver=scenario.Host(sysctl={"net.ipv4.tcp_rmem": buffer, **RECEIVERS[receiver]})).check()
+
+    def floor_s(self, size: int) -> float:
+        """No sender is faster: a round trip for the handshake, the payload at the net rate of the
+        time, a round trip for the last byte and its ACK.  What random loss takes must be sent again."""
+        plain = self.scenario(UNLIMITED.cc, 1, 1)
+        rate = plain.net_rate_bps / 8 * (1 - self.loss_pct / 100)
+        rtt_s, ends = plain.base_rtt_s, size / rate
+        before = max(0, self.then_s - rtt_s) if self.then_mbit else math.inf
+        if ends > before:
+            ends = before + (size - before * rate) / (rate * self.then_mbit / self.forward_mbit)
+        return 2 * rtt_s + ends
+
+
+def rows(data: dict) -> list[tuple[str, Row]]:
+    """(the group's source, row) of each row of geo.toml.  LabError names an unknown key."""
+    known = {field.name for field in dataclasses.fields(Row)}
+    found = []
+    for group in [value for value in data.values() if isinstance(value, dict)]:
+        for table in group["row"]:
+            table = {"rtt_ms": group["rtt_ms"], "bytes": tuple(group["bytes"]), **table}
+            if unknown := set(table) - known:
+                raise LabError(f"geo.toml: {table.get('name')}: unknown key {sorted(unknown)[0]!r}")
+            table["objectives_s"] = tuple(table.get("objectives_s", ()))
+            found.append((group["source"], Row(**table).check()))
+    return found
+
+
+def plan(data: dict) -> list[tuple[Row, int, Item]]:
+    """Every run: (row, bytes, item).  Those with a mode are floors with one of RECEIVERS."""
+    made = []
+    for _, row in rows(data):
+        for size in row.bytes:
+            runs = [(Policy(cc), seed, row.scenario(cc, size, seed), "") for cc in data["policies"]
+                    for seed in (data["seeds"] if row.random else [1])]
+            floors = [(UNLIMITED, 1, row.unlimited(size, name), name) for name in RECEIVERS]
+            for policy, seed, played, mode in runs + floors:
+                item = Item(row.name, policy, "transfer", size, row.loss_pct, seed, played, mode)
+                made.append((row, size, item))
+    return made
+
+
+def collect(data: dict, planned, runs) -> dict:
+    """A table row for each link and size; seconds are lists, an entry a seed, None: not by then."""
+    found = {}
+    sources = {row.name: source for source, row in rows(data)}
+    for (row, size, item), run in zip(planned, runs):
+        one = found.setdefault((row.name, size), {
+            "link": row.name, "source": sources[row.name], "bytes": size, "rtt_ms": row.rtt_ms,
+            "objective_s": dict(zip(row.bytes, row.objectives_s)).get(size),
+            "floor_s": row.floor_s(size), "give_up_s": row.give_up_s,
+            "seconds": {}, "drops": {}, "receiver_limited_s": {}, "hash": {}})
+        took = measure.FlowView(run).transfer_s(size)
+        if item.mode:
+            one[f"{item.mode}_s"] = took
+            continue
+        for key, value in (("seconds", took), ("drops", measure.queue_drops(run)),
+                           ("receiver_limited_s", run.json("flow-0.json")["rwnd_limited"] / 1e6),
+                           ("hash", run.hash)):
+            one[key].setdefault(item.policy.cc, []).append(value)
+    return {"title": data["title"], "policies": data["policies"], "rows": list(found.values())}
+
+
+def _median(values: list) -> float:
+    """A transfer that was given up took longer than all others."""
+    return statistics.median([math.inf if value is None else value for value in values])
+
+
+def cells(row: dict, policies: list[str]) -> list[str]:
+    """One line of the table: link, size, a time for each policy, objective, floors, limits."""
+    times = {cc: _median(row["seconds"][cc]) for cc in policies}
+    best = min(times.values())
+    met = row["objective_s"]
+    line = [row["link"], report.format_bytes(row["bytes"])]
+    for cc in policies:
+        text = f"{times[cc]:.2f}" if math.isfinite(times[cc]) else f"> {row['give_up_s']}"
+        line.append(text + ("*" if text == f"{best:.2f}" else ""))
+    floors = [f"{row[key]:.2f}" for key in ("floor_s", "receiver_s", "stock_s")]
+    held = statistics.median(row["receiver_limited_s"][policies[0]])
+    drops = statistics.median(row["drops"][policies[0]])
+    return [*line, report.MISSING if met is None else f"{met:g}", *floors, f"{held:.2f}", f"{drops:.0f}"]
+
+
+def missed(data: dict) -> list[str]:
+    """A line for each objective that no policy reaches, with why."""
+    lines = []
+    for row in data["rows"]:
+        times = {cc: _median(row["seconds"][cc]) for cc in data["policies"]}
+        if row["objective_s"] is None or min(times.values()) <= row["objective_s"]:
+            continue
+        if row["floor_s"] > row["objective_s"]:
+            why = "the link's own floor is above it"
+        elif row["receiver_s"] > row["objective_s"]:
+            why = "the receiver's window opens too slowly for any sender"
+        else:
+            why = "the senders' doing"
+        lines.append(f"{row['link']}, {report.format_bytes(row['bytes'])}: {row['objective_s']:g} s is "
+                     f"reached by none; {why}")
+    return lines
+
+
+def heads(policies: list[str]) -> list[str]:
+    return ["link", "size", *policies, "objective", "floor", "receiver", "stock",
+            f"{policies[0]} held by the receiver", f"{policies[0]}'s drops"]
+
+
+def print_table(data: dict, console: Console) -> None:
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for number, head in enumerate(heads(data["policies"])):
+        table.add_column(head, justify="left" if number < 2 else "right")
+    link = None
+    for row in data["rows"]:
+        line = cells(row, data["policies"])
+        table.add_row("" if row["link"] == link else line[0], *line[1:])
+        link = row["link"]
+    width, console.width = console.width, max(console.width, 140)
+    console.print(table)
+    console.width = width
+    console.print("seconds from the first SYN to the ACK of the last byte; * fastest; with loss the "
+                  "median of the seeds")
+    for line in missed(data):
+        console.print(line)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m bench.geo", description=__doc__.splitlines()[0])
+    parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel (6.1)")
+    parser.add_argument("--fresh", action="store_true", help="run again what the cache has")
+    arguments = parser.parse_args()
+    console = Console(highlight=False)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        began = time.monotonic()
+        data = tomllib.loads((HERE / "geo.toml").read_text())
+        planned = plan(data)
+        lab = Lab(arguments.kernel)
+        runs = compare.run_all(lab, [item for _, _, item in planned], console,
+                               use_cache=not arguments.fresh)
+        found = collect(data, planned, runs)
+        found["about"] = {
+            "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
+            "date": datetime.date.today().isoformat(), "commit": commit(), "command": "make geo",
+            "runs": len(runs), "wall_s": time.monotonic() - began}
+        print_table(found, console)
+        path = report.write_json(found, TOP / "results" / "acceptance", "geo.json")
+        console.print(f"{len(runs)} runs, {found['about']['wall_s']:.0f} s wall; "
+                      f"data: {path.relative_to(TOP)}")
+    except (LabError, OSError) as error:
+        print(f"bench.geo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("bench.geo: interrupted; finished runs are kept", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -156,8 +156,35 @@ def test_jain(rates, index):
 
 def test_without_long_there_is_no_long_run():
     made = compare.plan()
-    assert {item.kind for item in made.items} == {"transfer", "bulk", "cost", "log"}
+    assert {item.kind for item in made.items} == {"transfer", "bulk", "beside", "cost", "log"}
     assert made.fast is None
+
+
+def test_every_policy_shares_a_link_with_the_same_rival():
+    made = compare.plan()
+    shared = {}
+    for item in made.of("beside"):
+        own, rival = item.scenario.flows
+        assert own.cc == item.policy.cc and own.seconds == rival.seconds == item.amount
+        shared.setdefault((item.link, rival.cc), []).append(own.cc)
+    wanted = [policy.cc for policy in made.policies if not policy.parameters]
+    assert list(shared.values()) == [wanted, wanted] and {cc for _, cc in shared} == {"cubic"}
+
+
+def test_a_rivals_share_is_of_what_two_of_its_kind_have(monkeypatch):
+    items = [item for item in compare.plan().of("beside")
+             if item.policy.cc in ("satcc", "cubic") and item.link == "shared-40ms"]
+    items.sort(key=lambda item: item.policy.cc == "cubic")
+    runs = [types.SimpleNamespace(own=3e6, rival=6e6, drops=3),
+            types.SimpleNamespace(own=5e6, rival=4e6, drops=7)]
+    monkeypatch.setattr(compare, "told_by_flows", lambda run: [
+        {"bytes_acked": rate * 30 / 8} for rate in (run.own, run.rival)])
+    monkeypatch.setattr(compare.measure, "queue_drops", lambda run: run.drops)
+    monkeypatch.setattr(compare, "_digest", lambda run: "hash")
+    link, = compare.collect_beside(zip(items, runs))["links"]
+    found = [(row["policy"], row["own_mbit"], row["rival_mbit"], row["drops"]) for row in link["rows"]]
+    assert found == [("satcc", 3, 6, 3), ("cubic", 5, 4, 7)]
+    assert [round(row["rival_pct"]) for row in link["rows"]] == [133, 89]
 
 
 def test_every_policy_is_counted_once_at_each_loss_with_its_events_off():

@@ -41,4 +41,4 @@ def test_what_the_oracle_saw(tmp_path, processes, ibk, mtsi):
     assert said[-1] == "2 passed, 0 failed, 2 skipped", done.stdout + done.stderr
     line, = [line for line in said if line.startswith("oracle: ")]
     assert line == (f"oracle: {ibk + mtsi} window changes of {2 + (processes > 1)} runs recomputed: "
-                    f"hybla_full 0, mtsi {mtsi}, ibk {ibk}, constant_rate 0, westwood_abse 0")
+                    f"hybla_full 0, mtsi {mtsi}, ibk {ibk}, constant_rate 0, westwood_abse 0, satcc 0")

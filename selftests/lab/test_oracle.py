@@ -294,7 +294,7 @@ def alone(fault):
             {"seconds": 20, "loss_pct": 0.5, "line": {"ecn": True}, "sender": ECN, "receiver": ECN},
         ("satcc", "an undo leaves W"): reordered,
         ("satcc", "a loss in a queue is the air's"):
-            {"rate_mbit": 10, "rtt_ms": 100, "seconds": 20, "queue_bdp": 0.25},
+            {"rate_mbit": 10, "rtt_ms": 100, "seconds": 20, "queue_packets": 8},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tables of README.md, written out of a comparison's figures.
+
+    python3 -m bench.readme [FOLDER]     from FOLDER/geo/bench.json and FOLDER/acceptance/geo.json;
+                                         FOLDER is results/ unless named
+
+A table stands between two comments, <!-- table: NAME --> and <!-- end -->, with the line that says
+where its figures come from.  A table for which there are no figures is left as it is.
+"""
+
+import argparse
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+
+from . import geo, report
+from .lab.paths import TOP
+
+BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.S)
+IDEAL = "no sender can beat"
+
+
+def text_of(value, digits: int | None = None) -> str:
+    """Three significant digits, or as many decimals as asked for."""
+    if not report.is_number(value):
+        return report.MISSING
+    if digits is None:
+        digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f}"
+
+
+def median(values) -> float | None:
+    numbers = [value for value in values or [] if report.is_number(value)]
+    return statistics.median(numbers) if numbers else None
+
+
+def label(policy: str) -> str:
+    """hybla_full iw_rho=1 -> hybla_full `iw_rho=1`"""
+    name, *parameters = policy.split()
+    return " ".join([name, *(f"`{one}`" for one in parameters)])
+
+
+def lines_of(rows: list[list[str]]) -> str:
+    """A Markdown table; the first row is its head."""
+    head, *rest = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([head.replace("|  |", "| |", 1), "|" + "---|" * len(rows[0]), *rest]) + "\n"
+
+
+def links(data: dict) -> str:
+    """Every link: a row a policy, in seconds, packets and Mbit/s."""
+    sizes = report.transfer_sizes(data["links"][0])
+    losses = report.bulk_losses(data["links"][0])
+    rows = [["", *map(report.format_bytes, sizes), "drops", "90 % of the link after",
+             *(f"goodput, {report.format_loss(loss)}" for loss in losses)]]
+    for link in data["links"]:
+        units = ["s"] * len(sizes) + ["packets", "s"] + ["Mbit/s"] * len(losses)
+        rows.append([f"**{link['name']}**", *units])
+        times = [report.transfer_values(link, size, "seconds") for size in sizes]
+        drops = report.transfer_values(link, sizes[-1], "drops")
+        reached = report.bulk_values(link, 0, "t90_s")
+        goodput = [report.bulk_values(link, loss, "goodput_mbit") for loss in losses]
+        for policy in data["policies"]:
+            rows.append([label(policy), *(text_of(median(one.get(policy))) for one in times),
+                         text_of(median(drops.get(policy)), 0), text_of(median(reached.get(policy))),
+                         *(text_of(median(one.get(policy))) for one in goodput)])
+        rows.append([IDEAL, *(text_of(report.ideal_seconds(link, size)) for size in sizes), "", "",
+                     *[text_of(link["net_rate_mbit"])] * len(losses)])
+    return lines_of(rows)
+
+
+def beside(data: dict) -> str:
+    """What a rival has of its share beside each policy, and the drops of both."""
+    found = data["beside"]["links"]
+    rows = [["", *(text for link in found for text in (
+        f"{link['rtt_ms']:g} ms: own", link["rival"], "of its share", "drops"))],
+            ["", *["Mbit/s", "Mbit/s", "%", "packets"] * len(found)]]
+    for row in found[0]["rows"]:
+        cells = []
+        for link in found:
+            one, = [one for one in link["rows"] if one["policy"] == row["policy"]]
+            cells += [text_of(one["own_mbit"]), text_of(one["rival_mbit"]),
+                      text_of(one["rival_pct"], 0), text_of(one["drops"], 0)]
+        rows.append([label(row["policy"]), *cells])
+    return lines_of(rows)
+
+
+def long(data: dict) -> str:
+    """The faster link: goodput of one flow, a row a loss."""
+    fast = data["long"]
+    policies = [policy for policy in data["policies"]
+                if any(row["policy"] == policy for row in fast["rows"])]
+    rows = [["", *policies]]
+    for loss in report.row_losses(fast["rows"]):
+        values = report.row_values(fast["rows"], loss, lambda row: row["goodput_mbit"])
+        rows.append([report.format_loss(loss), *(text_of(median(values.get(policy)))
+                                                 for policy in policies)])
+    return lines_of(rows)
+
+
+def cost(data: dict) -> str:
+    """Instructions per ACK of each policy's callbacks, without loss."""
+    values = report.row_values(data["cost"]["rows"], 0, lambda row: row["per_ack"])
+    return lines_of([list(values), [text_of(value, 0) for value in values.values()]])
+
+
+def acceptance(data: dict) -> str:
+    """The acceptance suite's table, and the objectives that nobody reaches."""
+    suite = data["acceptance"]
+    rows, link = [geo.heads(suite["policies"])], None
+    for row in suite["rows"]:
+        name, *line = [cell.replace("*", "") for cell in geo.cells(row, suite["policies"])]
+        rows.append(["" if name == link else name, *line])
+        link = name
+    return lines_of(rows) + "".join(f"\n{line}." for line in geo.missed(suite)) + "\n"
+
+
+def source(data: dict, name: str) -> str:
+    """The line below a table: the command that made it, and on what."""
+    about = data[name]["about"] if name == "acceptance" else data["about"]
+    return (f"\n(`{about['command']}`, Linux {about['kernel']}, {about['emulator']}, commit "
+            f"{about['commit'] or 'unknown'}. With random loss the median of three seeds, "
+            "without it one run.)\n")
+
+
+TABLES = {"links": links, "beside": beside, "long": long, "cost": cost, "acceptance": acceptance}
+
+
+def written(text: str, data: dict) -> str:
+    """The text with each table that `data` has figures for.  ValueError: a block of an unknown name."""
+    def table(block) -> str:
+        begin, name, end = block.groups()
+        if name not in TABLES:
+            raise ValueError(f"table: {name}: not one of {', '.join(TABLES)}")
+        if not data.get(name):
+            return block.group()
+        return begin + "\n" + TABLES[name](data) + source(data, name) + "\n" + end
+    return BLOCK.sub(table, text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m bench.readme", description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=TOP / "results")
+    folder = parser.parse_args().folder
+    readme = TOP / "README.md"
+    try:
+        data = {}
+        if (comparison := folder / "geo/bench.json").exists():
+            data = json.loads(comparison.read_text())
+        if (suite := folder / "acceptance/geo.json").exists():
+            data["acceptance"] = json.loads(suite.read_text())
+        if not data:
+            raise ValueError(f"{folder}: neither geo/bench.json nor acceptance/geo.json")
+        readme.write_text(written(readme.read_text(), data))
+    except (OSError, ValueError) as error:
+        print(f"bench.readme: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0
+"""README.md's tables are what the program writes of a comparison's figures."""
+
+import statistics
+
+import pytest
+
+from bench import readme
+from bench.lab.paths import TOP
+from bench.tests.test_geo import row as geo_row
+from bench.tests.test_report import make_data, make_full
+
+NAMES = {"links", "beside", "long", "cost", "acceptance"}
+
+
+def rows_of(text: str, name: str) -> list[list[str]]:
+    """The cells of one table, row by row, without the line below its head."""
+    block = text.split(f"<!-- table: {name} -->")[1].split("<!-- end -->")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in block.splitlines() if line.startswith("|")]
+    return [rows[0], *rows[2:]]
+
+
+def make_all() -> dict:
+    about = {**make_data()["about"], "command": "make geo"}
+    suite = {"policies": ["satcc", "cubic"], "rows": [geo_row(), geo_row(bytes=2_000_000)],
+             "about": about}
+    return {**make_full(), "links": make_data()["links"], "acceptance": suite}
+
+
+@pytest.fixture(scope="module")
+def text():
+    blocks = "".join(f"<!-- table: {name} -->\nold\n<!-- end -->\n" for name in sorted(NAMES))
+    return readme.written(blocks, make_all())
+
+
+def test_readmes_tables_are_known():
+    named = [name for _, name, _ in readme.BLOCK.findall((TOP / "README.md").read_text())]
+    assert {"links", "long", "cost"} <= set(named) <= NAMES and len(set(named)) == len(named)
+
+
+def test_each_link_has_its_policies_figures(text):
+    rows = rows_of(text, "links")
+    for link in make_data()["links"]:
+        head = [row[0] for row in rows].index(f"**{link['name']}**")
+        by_policy = {}
+        for row in rows[head + 1:]:
+            by_policy.setdefault(row[0].replace("`", ""), row)
+        for bulk in link["bulk"]:
+            said = float(by_policy[bulk["policy"]][-1 if bulk["loss_pct"] else -2])
+            assert said == pytest.approx(statistics.median(bulk["goodput_mbit"]), abs=0.0051)
+        for transfer in link["transfers"]:
+            assert readme.text_of(transfer["seconds"]) in by_policy[transfer["policy"]]
+
+
+def test_rivals_faster_link_and_cost(text):
+    data = make_full()
+    by_policy = {row[0]: row[1:] for row in rows_of(text, "beside")}
+    for nth, link in enumerate(data["beside"]["links"]):
+        assert by_policy[""][:4] == ["Mbit/s", "Mbit/s", "%", "packets"]
+        for row in link["rows"]:
+            assert by_policy[row["policy"]][4 * nth + 2] == f"{row['rival_pct']:.0f}"
+    policies, *rates = rows_of(text, "long")
+    for row in data["long"]["rows"]:
+        line, = [line for line in rates if line[0] == f"{row['loss_pct']:g} % loss"]
+        assert line[policies.index(row["policy"])] == \
+            readme.text_of(statistics.median(row["goodput_mbit"]))
+    policies, instructions = rows_of(text, "cost")
+    for row in data["cost"]["rows"]:
+        if not row["loss_pct"]:
+            assert instructions[policies.index(row["policy"])] == f"{row['per_ack']:.0f}"
+
+
+def test_the_acceptance_suite_names_a_link_once_and_what_none_reaches(text):
+    head, *rows = rows_of(text, "acceptance")
+    assert head[:4] == ["link", "size", "satcc", "cubic"]
+    assert [row[:4] for row in rows] == [["L", "1 MB", "5.00", "> 120"],
+                                         ["", "2 MB", "5.00", "> 120"]]
+    assert "L, 2 MB: 3 s is reached by none; the senders' doing." in text
+
+
+def test_a_table_says_where_it_is_from_and_stays_without_figures(text):
+    made_on = ", Linux 6.1.0-56-amd64, QEMU 7.2.22, commit unknown"
+    assert text.count("`make bench`" + made_on) == len(NAMES) - 1
+    assert text.count("`make geo`" + made_on) == 1
+    assert readme.written(text, {"links": [], "about": {}}) == text
+    assert "old" not in text and readme.written(text, make_all()) == text
+
+
+def test_a_table_of_an_unknown_name_is_refused():
+    with pytest.raises(ValueError, match="table: costs: not one of links, beside, long, cost, acc"):
+        readme.written("<!-- table: costs -->\n<!-- end -->", make_full())
+
+
+@pytest.mark.parametrize("value, said", [(0.994, "0.99"), (9.996, "10.0"), (43.84, "43.8"),
+                                         (99.96, "100"), (None, "–"), (float("inf"), "–")])
+def test_three_digits(value, said):
+    assert readme.text_of(value) == said

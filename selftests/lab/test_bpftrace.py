@@ -202,6 +202,23 @@ def test_answers_to_marks_are_episodes(marks):
     check_recovery(marks, {"CWR"})
 
 
+def run_for(traced, printed_ns, offset):
+    """Those of the trace that a script has printed.  The kernel runs no BPF program within another's,
+    and an interrupt may bring an event in such a one: one of 3,382 segments was not printed."""
+    times = np.sort(np.array(printed_ns)) + offset
+    at = np.array([at for at, _ in traced])
+    place = np.searchsorted(times, at)
+    apart = np.minimum(np.abs(at - times[np.minimum(place, len(times) - 1)]),
+                       np.abs(at - times[np.maximum(place - 1, 0)]))
+    kept = [pair for pair, distance in zip(traced, apart) if distance < LATE_NS]
+    assert len(traced) - len(kept) <= most_missed(len(traced))
+    return kept
+
+
+def most_missed(events):
+    return events // 1000
+
+
 def test_the_three_records_are_complete(outage):
     headings, rows = {}, {name: [] for name in ("segment_sent", "ack_received", "cwnd_changed")}
     for name, *words in outage.printed("multitcp"):
@@ -210,7 +227,8 @@ def test_the_three_records_are_complete(outage):
         elif int(words[headings[name].index("dport")]) in outage.ports:
             rows[name].append(dict(zip(headings[name], words, strict=True)))
     for name, mine in rows.items():
-        traced = outage.events(f"satcc:{name}", "multitcp")
+        traced = run_for(outage.events(f"satcc:{name}", "multitcp"),
+                         [int(row["time_ns"]) for row in mine], clock_offset(outage))
         fields = [field for field in traced[0][1].dtype.names if not field.startswith("common_")
                   and field not in ("saddr4", "saddr6", "daddr4", "daddr6")]
         assert set(headings[name]) == {"time_ns", *fields}
@@ -283,12 +301,15 @@ def test_gaps_between_segments(outage):
         unit = np.array([record["cwnd"] / (10 * record["srtt_us"]) for _, record in data[1:]])
         low, high = buckets((gaps - LATE_NS) * unit), buckets((gaps + LATE_NS) * unit)
         counts = shown[flow.cc, port]
-        assert counts.sum() == len(gaps) > 200
+        # A segment that was not printed makes one gap of two.
+        missed = len(gaps) - counts.sum()
+        assert len(gaps) > 200 and 0 <= missed <= most_missed(len(gaps))
         certain = np.bincount(low[low == high], minlength=31)
         assert certain.sum() > 0.8 * len(gaps)
-        assert (counts >= certain).all()
+        assert (counts + 2 * missed >= certain).all()
         for edge in range(31):
-            assert np.sum(high <= edge) <= counts[:edge + 1].sum() <= np.sum(low <= edge)
+            shown_up_to = counts[:edge + 1].sum()
+            assert np.sum(high <= edge) - 2 * missed <= shown_up_to <= np.sum(low <= edge) + missed
 
 
 def clock_offset(played):

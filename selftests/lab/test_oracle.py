@@ -290,6 +290,8 @@ def alone(fault):
         ("westwood_abse", "an undo returns half"): reordered,
         ("westwood_abse", "a window stands on four times its flight"):
             {"seconds": 14, "rate_mbit": 4, "queue_packets": 20, "change": outage},
+        # From 400 ms on it is queue_ms that a queue shows at.
+        ("satcc", "a queue shows at an eighth"): {"rate_mbit": 10, "rtt_ms": 100, "seconds": 10},
         ("satcc", "a mark is not seen"):
             {"seconds": 20, "loss_pct": 0.5, "line": {"ecn": True}, "sender": ECN, "receiver": ECN},
         ("satcc", "an undo leaves W"): reordered,

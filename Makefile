@@ -13,7 +13,7 @@ help:
 	@echo 'make bench LONG=1   the same, and 100 Mbit/s with random loss: 10 minutes more'
 	@echo 'make geo       transfers over public satellite accesses, beside published objectives'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
-	@echo 'make check     every test; about 20 minutes on two cores'
+	@echo 'make check     every test; about an hour on two cores'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make install   build and install them, for modprobe; make dkms-install: for every kernel to come'

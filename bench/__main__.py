@@ -6,8 +6,6 @@ import dataclasses
 import datetime
 import os
 import re
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,16 +14,11 @@ import numpy as np
 from rich.console import Console
 
 from . import compare, report
+from .command import commit, status_of
 from .lab import host, machine, measure, scenario
 from .lab.errors import LabError
 from .lab.paths import TOP
 from .lab.run import Lab
-
-
-def commit() -> str | None:
-    done = subprocess.run(["git", "-C", str(TOP), "describe", "--always", "--dirty"],
-                          text=True, capture_output=True)
-    return done.stdout.strip() or None
 
 
 def _oracle():
@@ -125,16 +118,8 @@ def main() -> int:
     if not re.fullmatch(r"[\w.-]*\w[\w.-]*", arguments.name):
         parser.error(f"--name {arguments.name}: letters, digits, dots and dashes only")
     console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)       # clean up as for Ctrl-C
-    try:
-        run_one(arguments, console) if arguments.command else run_comparison(arguments, console)
-    except (LabError, OSError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("bench: interrupted; finished runs are kept", file=sys.stderr)
-        return 130
-    return 0
+    work = run_one if arguments.command else run_comparison
+    return status_of("bench", lambda: work(arguments, console))
 
 
 if __name__ == "__main__":

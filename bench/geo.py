@@ -16,7 +16,6 @@ import argparse
 import dataclasses
 import datetime
 import math
-import signal
 import statistics
 import sys
 import time
@@ -29,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import compare, report
-from .__main__ import commit
+from .command import commit, status_of
 from .compare import Item, Policy
 from .lab import machine, measure, scenario
 from .lab.errors import LabError
@@ -239,36 +238,30 @@ def print_table(data: dict, console: Console) -> None:
         console.print(line)
 
 
+def play(arguments, console: Console) -> None:
+    began = time.monotonic()
+    data = tomllib.loads((HERE / "geo.toml").read_text())
+    planned = plan(data)
+    lab = Lab(arguments.kernel)
+    runs = compare.run_all(lab, [item for _, _, item in planned], console,
+                           use_cache=not arguments.fresh)
+    found = collect(data, planned, runs)
+    found["about"] = {
+        "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
+        "date": datetime.date.today().isoformat(), "commit": commit(), "command": "make geo",
+        "runs": len(runs), "wall_s": time.monotonic() - began}
+    print_table(found, console)
+    path = report.write_json(found, TOP / "results" / "acceptance", "geo.json")
+    console.print(f"{len(runs)} runs, {found['about']['wall_s']:.0f} s wall; "
+                  f"data: {path.relative_to(TOP)}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench.geo", description=__doc__.splitlines()[0])
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel (6.1)")
     parser.add_argument("--fresh", action="store_true", help="run again what the cache has")
     arguments = parser.parse_args()
-    console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        began = time.monotonic()
-        data = tomllib.loads((HERE / "geo.toml").read_text())
-        planned = plan(data)
-        lab = Lab(arguments.kernel)
-        runs = compare.run_all(lab, [item for _, _, item in planned], console,
-                               use_cache=not arguments.fresh)
-        found = collect(data, planned, runs)
-        found["about"] = {
-            "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
-            "date": datetime.date.today().isoformat(), "commit": commit(), "command": "make geo",
-            "runs": len(runs), "wall_s": time.monotonic() - began}
-        print_table(found, console)
-        path = report.write_json(found, TOP / "results" / "acceptance", "geo.json")
-        console.print(f"{len(runs)} runs, {found['about']['wall_s']:.0f} s wall; "
-                      f"data: {path.relative_to(TOP)}")
-    except (LabError, OSError) as error:
-        print(f"bench.geo: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("bench.geo: interrupted; finished runs are kept", file=sys.stderr)
-        return 130
-    return 0
+    return status_of("bench.geo", lambda: play(arguments, Console(highlight=False)))
 
 
 if __name__ == "__main__":

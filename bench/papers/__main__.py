@@ -10,13 +10,13 @@
 import argparse
 import datetime
 import os
-import signal
 import sys
 import time
 from pathlib import Path
 
 from rich.console import Console
 
+from ..command import status_of
 from ..lab import machine
 from ..lab.errors import LabError
 from ..lab.paths import TOP, locked
@@ -110,25 +110,21 @@ def main() -> int:
     if arguments.seeds < 1:
         parser.error("--seeds: at least 1")
     console = Console(highlight=False, soft_wrap=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)       # clean up as for Ctrl-C
-    try:
-        if arguments.command == "cell":
-            cell.play(arguments.job, arguments.results)
-            return 0
-        if arguments.command == "link":
-            cell.calibrate_link(arguments.results)
-            return 0
-        if arguments.command == "report":
-            return report_now(arguments)
-        if arguments.command == "list":
-            return show_list(arguments, console)
-        return make(arguments, console)
-    except (LabError, OSError) as error:
-        print(f"papers: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("papers: interrupted; finished runs are kept, the next call goes on", file=sys.stderr)
-        return 130
+    return status_of("papers", lambda: work(arguments, console))
+
+
+def work(arguments, console: Console) -> int:
+    if arguments.command == "cell":
+        cell.play(arguments.job, arguments.results)
+        return 0
+    if arguments.command == "link":
+        cell.calibrate_link(arguments.results)
+        return 0
+    if arguments.command == "report":
+        return report_now(arguments)
+    if arguments.command == "list":
+        return show_list(arguments, console)
+    return make(arguments, console)
 
 
 if __name__ == "__main__":

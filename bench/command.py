@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the commands of this package share: how they end, and which commit they are."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+from .lab.errors import LabError
+from .lab.paths import TOP
+
+
+def commit() -> str | None:
+    """The checkout's commit, with -dirty if it has changes; None without git."""
+    done = subprocess.run(["git", "-C", str(TOP), "describe", "--always", "--dirty"],
+                          text=True, capture_output=True)
+    return done.stdout.strip() or None
+
+
+def status_of(name: str, work: Callable[[], int | None]) -> int:
+    """Do the work of the command `name`; its exit status, what work() returns or 0.  An error that a
+    user can mend is one line on stderr and 1; Ctrl-C, and SIGTERM like it, 130."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)       # clean up as for Ctrl-C
+    try:
+        return work() or 0
+    except (LabError, OSError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted; finished runs are kept, the next call goes on", file=sys.stderr)
+        return 130

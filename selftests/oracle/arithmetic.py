@@ -18,6 +18,11 @@ Q20 = 1 << 20
 POWER_ERROR = Fraction(242, 1_000_000)
 
 
+def is_before(a: int, b: int) -> bool:
+    """Of two counters of 32 bits, which wrap."""
+    return (a - b) % (1 << 32) >= 1 << 31
+
+
 def quantised(x, one: int = Q16) -> int:
     """The largest multiple of 1/one not above x, in units of 1/one."""
     return floor(Fraction(x) * one)

@@ -162,9 +162,13 @@ class Flow:
         missing = set(state._fields) - set(self.FIELDS) - {"owner"}
         if missing:
             raise Wrong("private fields", "each in the model", ", ".join(sorted(missing)))
-        for name in self.FIELDS:
+        for name in self.live_fields():
             if getattr(state, name) != getattr(self, name):
                 raise Wrong(name, getattr(self, name), getattr(state, name), because)
+
+    def live_fields(self) -> tuple:
+        """Of FIELDS those that mean something now: members of a union do not all."""
+        return self.FIELDS
 
     # -- callbacks, by default ----------------------------------------------------------
 
@@ -377,6 +381,31 @@ class ByOneFlow(Flow):
     def cwnd_event(self, call):
         if call.arg == CWND_RESTART:
             setattr(self, self.CREDIT, 0)
+
+
+class Control(Flow):
+    """A policy with a cong_control(): it sets cwnd in every state, and sk_pacing_rate.
+
+    For a call: rate, bytes per second.  ratios: net.ipv4.tcp_pacing_ss_ratio and _ca_ratio, percent.
+    """
+
+    CONTROL = True
+
+    def __init__(self, parameters, scenario):
+        self.rate = 0
+        super().__init__(parameters, scenario)
+        sysctl = scenario.sender.sysctl
+        self.restarts = int(sysctl.get("net.ipv4.tcp_slow_start_after_idle", 1))
+        self.ratios = [int(sysctl.get(f"net.ipv4.tcp_pacing_{name}_ratio", default))
+                       for name, default in (("ss", 200), ("ca", 120))]
+
+    def take(self, call):
+        self.rate = call.pacing_rate_old
+        super().take(call)
+
+    def compare(self, call):
+        super().compare(call)
+        same("pacing_rate", call.pacing_rate, self.rate, self.basis())
 
 
 class Reno(Flow):

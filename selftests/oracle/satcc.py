@@ -20,9 +20,9 @@ decays, and by how many timeouts idleness halves cwnd, is taken from the record,
 
 from math import isqrt
 
-from .arithmetic import avoid, line
-from .calls import CWR, DISORDER, LOSS, OPEN, RECOVERY, TX_START, TX_START_EVENT
-from .core import LARGEST_CWND, NO_RTT, Flow, Wrong, same
+from .arithmetic import avoid, is_before, line
+from .calls import CWND_EVENT, CWR, DISORDER, LOSS, OPEN, RECOVERY, TX_START, TX_START_EVENT
+from .core import LARGEST_CWND, NO_RTT, UNUSED_NS, Control, Wrong
 
 U16, U32, U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
 START, ALONE, SHARED = range(3)
@@ -34,7 +34,6 @@ W_MIN, W_RESTART, SLACK, BLOCK = 2, 10, 4, 16
 CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH = 25_000, 4, 16, 6, 4, 3, 3
 P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART = 256, 1023, 127, 64
-LEAST_TIMEOUT_NS = 190_000_000  # the core's shortest timeout, less what its clock rounds off
 TICK_MS = 8                     # the core's clock at both ends of a time
 
 COMMON = ("min_rtt_us", "w", "bw_0", "bw_1", "bw_2", "round_delivered", "round_rtt_us", "block_rtt_us",
@@ -47,11 +46,6 @@ IN_START = ("train_jitter_us", "train_end", "start_hoe_sum_tt", "start_hoe_sum_t
 AFTER = ("round_lost", "credit", "epoch_w_max", "epoch_w_begin", "epoch_begin_ms", "epoch_k_ms",
          "epoch_cut_delivered", "epoch_cut_seq", "epoch_prior_w", "epoch_prior_w_max", "epoch_held_w",
          "epoch_held_rtt_us")
-
-
-def is_before(a: int, b: int) -> bool:
-    """Of two counters of 32 bits."""
-    return (a - b) & U32 >= 1 << 31
 
 
 def cube_root(x: int) -> int:
@@ -67,47 +61,25 @@ def cut(w: int) -> int:
     return w * CUT_PCT // 100
 
 
-class Satcc(Flow):
+class Satcc(Control):
     MODULE = "tcp_satcc"
     DEFAULTS = {"tolerate_pct": 10, "queue_ms": 25, "hoe": 1}
-    CONTROL = True
     FIELDS = COMMON + IN_START + AFTER
 
     def __init__(self, parameters, scenario):
-        self.rate, self.decayed_ns, self.decays = 0, 0, False
+        self.decayed_ns = 0
         super().__init__(parameters, scenario)
-        sysctl = scenario.sender.sysctl
-        self.restarts = int(sysctl.get("net.ipv4.tcp_slow_start_after_idle", 1))
-        self.ratios = [int(sysctl.get(f"net.ipv4.tcp_pacing_{name}_ratio", default))
-                       for name, default in (("ss", 200), ("ca", 120))]
 
     def zero(self):
         super().zero()
         self.points = []
 
-    def take(self, call):
-        self.rate = call.pacing_rate_old
-        super().take(call)
-
-    def compare(self, call):
-        super().compare(call)
-        same("pacing_rate", call.pacing_rate, self.rate, self.basis())
-
-    def compare_fields(self, state, because):
+    def live_fields(self):
         """START's fields and the others' are at the same place."""
-        missing = set(state._fields) - set(self.FIELDS) - {"owner"}
-        if missing:
-            raise Wrong("private fields", "each in the model", ", ".join(sorted(missing)))
-        for name in COMMON + (AFTER if self.mode else IN_START):
-            if getattr(state, name) != getattr(self, name):
-                raise Wrong(name, getattr(self, name), getattr(state, name), because)
+        return COMMON + (AFTER if self.mode else IN_START)
 
     def looks(self, call):
-        if call.call in (TX_START_EVENT,):
-            return True
-        if self.handlers[call.call] == self.cwnd_event:
-            return call.arg == TX_START
-        return super().looks(call)
+        return call.arg == TX_START if call.call == CWND_EVENT else super().looks(call)
 
     # -- the path -------------------------------------------------------------------
 
@@ -418,7 +390,7 @@ class Satcc(Flow):
         """Is the window unused for all that a record tells?"""
         return bool(call.app_limited and not call.is_cwnd_limited and self.mode != START
                     and call.ca_state_old == OPEN and self.restarts
-                    and call.t_ns - self.decayed_ns > LEAST_TIMEOUT_NS)
+                    and call.t_ns - self.decayed_ns > UNUSED_NS)
 
     def decay(self, call) -> None:
         used = max(call.cwnd_used, W_RESTART)

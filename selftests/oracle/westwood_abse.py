@@ -20,9 +20,9 @@ times to us, down; the ratio of U to 1/65536 and alpha to 1/2^20, down; BSE and 
 with 3/4, 5/4, 17/16, percent: down.
 """
 
-from .arithmetic import climb_by_one
+from .arithmetic import climb_by_one, is_before
 from .calls import CWR, DISORDER, LOSS, RECOVERY, TX_START
-from .core import INFINITE, NO_RTT, Flow, same, three_quarters
+from .core import INFINITE, NO_RTT, Control, three_quarters
 
 U32, INT_MAX = (1 << 32) - 1, (1 << 31) - 1
 SECOND = 10 ** 6                # us
@@ -45,11 +45,6 @@ def window_of(rate: int, rtt_us: int) -> int:
         return 0
     product, unit = rate * min(rtt_us, RTT_MAX), RATE_ONE * SECOND
     return max((product + unit // 2) // unit, 2)
-
-
-def is_before(a: int, b: int) -> bool:
-    """Of two counters of 32 bits."""
-    return (a - b) & U32 >= 1 << 31
 
 
 class Estimator:
@@ -121,10 +116,9 @@ class Estimator:
         self.est_bse_q8 = (alpha * self.est_bse_q8 + (one - alpha) * s + one // 2) // one
 
 
-class WestwoodAbse(Estimator, Flow):
+class WestwoodAbse(Estimator, Control):
     MODULE = "tcp_westwood_abse"
     DEFAULTS = {"probe": 1}
-    CONTROL = True
     FIELDS = ("b_pkts", "min_rtt_us", "rtt_us",
               "est_point_us", "est_point_pkts", "est_t_us", "est_bse_q8", "est_th_q8", "est_s_q8",
               "est_re_q8", "est_u_q8", "est_u_max_q8", "est_u_max_prior_q8", "est_u_count",
@@ -132,22 +126,6 @@ class WestwoodAbse(Estimator, Flow):
               "min_rtt_prior_us", "round_delivered", "round_lost", "round_rtt_us", "probe_pkts",
               "cut_delivered", "acked_64us", "wait", "backoff", "raised", "astart", "astart_prior",
               "rearm", "tolerate", "marked", "reduced", "in_ack", "ece")
-
-    def __init__(self, parameters, scenario):
-        self.rate = 0
-        super().__init__(parameters, scenario)
-        sysctl = scenario.sender.sysctl
-        self.restarts = int(sysctl.get("net.ipv4.tcp_slow_start_after_idle", 1))
-        self.ratios = [int(sysctl.get(f"net.ipv4.tcp_pacing_{name}_ratio", default))
-                       for name, default in (("ss", 200), ("ca", 120))]
-
-    def take(self, call):
-        self.rate = call.pacing_rate_old
-        super().take(call)
-
-    def compare(self, call):
-        super().compare(call)
-        same("pacing_rate", call.pacing_rate, self.rate, self.basis())
 
     def init(self, call):
         self.zero()

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """python3 -m bench.geo: transfers over public satellite accesses, beside published objectives.
 
-geo.toml has the links, sizes and objectives.  Beside what each policy takes stand two floors, both
-seconds from the first SYN to the ACK of the last byte:
+geo.toml has the links, sizes and objectives.  Beside what each policy takes stand, in seconds from the
+first SYN to the ACK of the last byte:
 
     floor       two round trips and the payload at the bottleneck's net rate: no sender is faster
     receiver    a sender without congestion control, on the same link with a queue that drops nothing:
-                what the receiver's window, which Linux opens from 64 kB on, lets through
+                what the receiver's window, which Linux opens from 64 kB on, lets through.  No floor
+                where the return link is so slow that its bursts cost ACKs
     stock       the same with the receive buffer that Linux has unless told otherwise, 6 MB at most;
                 the policies, as everywhere in the lab, send to a receiver with room for four times
                 bandwidth-delay product and queue
@@ -42,7 +43,7 @@ UNLIMITED = Policy("reno")
 UNLIMITED_SEGMENTS = 100_000
 ROOM = {"net.ipv4.tcp_wmem": "4096 16384 400000000"}        # bytes, for the largest transfer
 RECEIVERS = {"receiver": {}, "stock": {"net.ipv4.tcp_rmem": "4096 131072 6291456"}}
-GIVE_UP = "sleep {seconds}; pkill -TERM -f '^flow send'"
+GIVE_UP = "sleep {seconds}; kill $flows"       # of the job's script: the senders
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def missed(data: dict) -> list[str]:
         if row["floor_s"] > row["objective_s"]:
             why = "the link's own floor is above it"
         elif row["receiver_s"] > row["objective_s"]:
-            why = "the receiver's window opens too slowly for any sender"
+            why = "nor without congestion control: the receiver's window opens from 64 kB"
         else:
             why = "the senders' doing"
         lines.append(f"{row['link']}, {report.format_bytes(row['bytes'])}: {row['objective_s']:g} s is "

@@ -14,6 +14,7 @@ import types
 import numpy as np
 import pytest
 
+from bench import geo as geo_suite
 from bench.lab import image, job, machine, measure, packages, paths
 from bench.lab.errors import LabError
 from bench.lab.run import traffic_hash
@@ -372,3 +373,13 @@ def test_host_engine_says_why_not_or_runs():
         assert len(done.stderr.strip().splitlines()) == 1 and "cannot run here: " in done.stderr
     else:
         assert "1000000 bytes in" in done.stdout
+
+
+def test_a_transfer_of_the_acceptance_suite_is_given_up(lab):
+    """5 MB take 20 s at 2 Mbit/s; after 5 s the sender stops, and the run is none that failed."""
+    row = geo_suite.Row("slow", rtt_ms=100, bytes=(5_000_000,), forward_mbit=2, return_mbit=2,
+                        give_up_s=5)
+    run = lab.run(row.scenario("cubic", 5_000_000, 1))
+    view = measure.FlowView(run)
+    assert view.transfer_s(5_000_000) is None
+    assert 500_000 < run.json("flow-0.json")["bytes_acked"] < 1_300_000

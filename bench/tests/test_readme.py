@@ -55,7 +55,9 @@ def test_each_link_has_its_policies_figures(text):
 
 def test_rivals_faster_link_and_cost(text):
     data = make_full()
-    by_policy = {row[0]: row[1:] for row in rows_of(text, "beside")}
+    by_policy = {row[0]: row[1:] for row in rows_of(text, "beside")[1:]}
+    head, *_ = rows_of(text, "beside")
+    assert head[1:5] == ["40 ms: own", "cubic", "of its share", "drops"] and len(head) == 9
     for nth, link in enumerate(data["beside"]["links"]):
         assert by_policy[""][:4] == ["Mbit/s", "Mbit/s", "%", "packets"]
         for row in link["rows"]:

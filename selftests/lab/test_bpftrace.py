@@ -203,9 +203,9 @@ def test_answers_to_marks_are_episodes(marks):
 
 
 def run_for(traced, printed_ns, offset):
-    """Those of the trace that a script has printed.  One of 3,382 segments on 6.12 was printed by neither of
-    two scripts, while the trace had it.  The kernel skips BPF programs while one, or a system call on a
-    map, is at work on that processor; that it was so then is not shown."""
+    """Those of the trace that a script has printed.  On 6.12 two scripts printed one less than the 3,382
+    segments of the trace.  The kernel skips BPF programs while one, or a system call on a map, is at
+    work on that processor; that it was so then is not shown."""
     times = np.sort(np.array(printed_ns)) + offset
     at = np.array([at for at, _ in traced])
     place = np.searchsorted(times, at)

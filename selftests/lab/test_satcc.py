@@ -53,7 +53,7 @@ def test_random_loss_leaves_the_window(lab, geo):
 def test_no_tolerance(lab, geo):
     """With tolerate_pct=0 every loss is congestion: a cut to 70 % in every recovery, as it begins or at
     an ACK that tells of a loss, and p stays 0."""
-    _, found = play(lab, geo, loss_pct=1, seconds=20, modules={"tcp_satcc": {"tolerate_pct": 0}})
+    _, found = play(lab, geo, loss_pct=2, seconds=60, modules={"tcp_satcc": {"tolerate_pct": 0}})
     begun = [call for call in found if call.call == SET_STATE and call.arg == RECOVERY]
     reduced = sorted([*cuts(found), *(call for call in begun if call.new.w < call.old.w)],
                      key=lambda call: call.t_ns)

@@ -335,7 +335,8 @@ def link_facts(name: str, base: Scenario) -> dict:
     _, stage = base.bottleneck
     return {"name": f"{stage.rate_mbit:g} Mbit/s", "scenario": name,
             "rtt_ms": base.base_rtt_s * 1e3, "rate_mbit": stage.rate_mbit,
-            "net_rate_mbit": base.net_rate_bps / 1e6, "queue_packets": base.queue_packets(stage)}
+            "net_rate_mbit": base.net_rate_bps / 1e6, "bdp_packets": base.bdp_packets(stage),
+            "queue_packets": base.queue_packets(stage)}
 
 
 def collect_long(made: Plan, pairs) -> dict:

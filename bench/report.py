@@ -41,9 +41,6 @@ from tools.satcc_tools.graphs import (
 MISSING = "–"
 CONSOLE_COLUMNS = 100
 
-# What the BDP line of the cwnd plot counts in: full packets on Ethernet.
-PACKET_BYTES = 1500
-
 
 # ---- numbers as text -------------------------------------------------------
 
@@ -540,10 +537,6 @@ class Plot:
     legend: Callable          # () -> list of handles
 
 
-def bdp_packets(link: dict) -> float:
-    return link["rate_mbit"] * link["rtt_ms"] * 1000 / 8 / PACKET_BYTES
-
-
 def whole_seconds(series: dict) -> float:
     """A run's length, though its last sample comes a little before the end."""
     end = max((largest(s["t_s"]) for s in series.values()), default=0)
@@ -552,14 +545,14 @@ def whole_seconds(series: dict) -> float:
 
 def cwnd_limits(link: dict, series: dict) -> tuple[float, float]:
     """Up to the largest window, but one wild window does not flatten all."""
-    pipe = bdp_packets(link) + link["queue_packets"]
+    pipe = link["bdp_packets"] + link["queue_packets"]
     peak = max((largest(s["cwnd"]) for s in series.values()), default=0)
     return (whole_seconds(series),
             1.06 * max(min(peak, 3 * pipe), pipe))
 
 
 def draw_cwnd(axes, link: dict, series: dict, colour: str, limits) -> None:
-    bdp = bdp_packets(link)
+    bdp = link["bdp_packets"]
     axes.axhline(bdp, color=GREY, lw=0.8, ls=DASHED)
     axes.axhline(bdp + link["queue_packets"], color=GREY, lw=0.8, ls="-.")
     graphs.draw_window(axes, series["t_s"], series["cwnd"], series.get("ssthresh"), colour)
@@ -608,7 +601,7 @@ PLOTS = (
     Plot("cwnd", "Congestion window", "time since the first SYN, s",
          "segments",
          "Congestion window during the 60 s run without loss. Dashed: the "
-         f"bandwidth-delay product, in packets of {PACKET_BYTES} bytes; "
+         "bandwidth-delay product, in full segments; "
          "dash-dotted: with the queue on top, above which packets are dropped. "
          "An ssthresh above the axis, or infinite, is not drawn.",
          cwnd_limits, draw_cwnd,
@@ -857,7 +850,7 @@ def long_runs(fast: dict) -> Iterator[tuple[str, ...]]:
 def link_facts(link: dict) -> list[str]:
     return [f"{link['rtt_ms']:g} ms", f"{link['rate_mbit']:g} Mbit/s",
             f"{link['net_rate_mbit']:.3f} Mbit/s",
-            f"{bdp_packets(link) * PACKET_BYTES / 1000:.0f} kB",
+            f"{link['bdp_packets']} packets",
             f"{link['queue_packets']} packets"]
 
 

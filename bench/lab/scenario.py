@@ -304,6 +304,12 @@ class Leaf:
     settings: Host = Host()
 
 
+def _slowest(stages: list[tuple[int, Stage]]) -> tuple[int, Stage] | None:
+    """Of (hop's number, stage) the one with the least rate, the first of equals."""
+    rated = [(number, stage) for number, stage in stages if stage.speed_mbit]
+    return min(rated, key=lambda pair: pair[1].speed_mbit) if rated else None
+
+
 @dataclass(frozen=True)
 class Scenario:
     title: str
@@ -334,22 +340,47 @@ class Scenario:
 
     @property
     def base_rtt_s(self) -> float:
-        """Propagation delay there and back, no queue, no serialisation."""
-        return sum(hop.forward.base_delay_ms + hop.reverse.base_delay_ms for hop in self.hops) / 1e3
+        """Propagation delay of the whole line there and back, s; see rtt_s()."""
+        return (self._delay_ms("sender", "receiver") + self._delay_ms("receiver", "sender")) / 1e3
+
+    def _node(self, end: str) -> int:
+        """Where an end is on the row sender, hops, receiver; a host beside the line is at its hop."""
+        order = ["sender", *(hop.name for hop in self.hops), "receiver"]
+        at = {leaf.name: leaf.at for leaf in self.leaves}
+        return order.index(at.get(end, end))
+
+    def stages(self, source: str, to: str) -> list[tuple[int, Stage]]:
+        """(number of the hop, its stage) of each that a packet from one end to another passes.
+
+        A hop's forward stage is on what leaves it toward the receiver, its reverse stage on what leaves
+        it toward the sender: from or to a host beside the line a packet passes the stage of the hop
+        where it begins, and not that of the hop where it ends.
+        """
+        first, last = self._node(source), self._node(to)
+        if first <= last:
+            return [(node - 1, self.hops[node - 1].forward) for node in range(max(first, 1), last)]
+        return [(node - 1, self.hops[node - 1].reverse)
+                for node in range(min(first, len(self.hops)), last, -1)]
 
     def way(self, flow: Flow) -> range:
-        """Numbers of the hops whose forward stage a flow passes."""
-        order = [hop.name for hop in self.hops]
-        at = {"sender": 0, "receiver": len(order),
-              **{leaf.name: order.index(leaf.at) for leaf in self.leaves}}
-        return range(at[flow.source], at[flow.to])
+        """Numbers of the hops whose forward stage a flow's data passes."""
+        first, last = self._node(flow.source), self._node(flow.to)
+        return range(max(first, 1) - 1, max(last, 1) - 1)
+
+    def _delay_ms(self, source: str, to: str) -> float:
+        """Propagation delay one way: of the stages, and of the host it ends at, whose delay is on what
+        goes to it."""
+        return sum(stage.base_delay_ms for _, stage in self.stages(source, to)) \
+            + sum(leaf.delay_ms for leaf in self.leaves if leaf.name == to)
 
     def rtt_s(self, flow: Flow) -> float:
-        """Propagation delay there and back of a flow, its hosts' own included."""
-        hops = sum(hop.forward.base_delay_ms + hop.reverse.base_delay_ms
-                   for hop in (self.hops[number] for number in self.way(flow)))
-        return (hops + sum(leaf.delay_ms for leaf in self.leaves
-                           if leaf.name in (flow.source, flow.to))) / 1e3
+        """A flow's RTT wherever the bench speaks of one: the propagation delay of the stages that its
+        data passes and of those that its ACKs pass, s.
+
+        Without queues, serialisation, time slots and what a [[change]] makes of it; the least of a
+        delay_series.  Of a flow through a proxy it is that of both connections together.
+        """
+        return (self._delay_ms(flow.source, flow.to) + self._delay_ms(flow.to, flow.source)) / 1e3
 
     @property
     def header_bytes(self) -> int:
@@ -368,8 +399,16 @@ class Scenario:
     @property
     def bottleneck(self) -> tuple[int, Stage] | None:
         """The slowest forward stage: (its hop's number, it)."""
-        rated = [(n, hop.forward) for n, hop in enumerate(self.hops) if hop.forward.speed_mbit]
-        return min(rated, key=lambda pair: pair[1].speed_mbit) if rated else None
+        return _slowest(list(enumerate(hop.forward for hop in self.hops)))
+
+    def bottleneck_of(self, flow: Flow) -> tuple[int, Stage] | None:
+        """The slowest stage that a flow's data passes: (its hop's number, it)."""
+        return _slowest(self.stages(flow.source, flow.to))
+
+    def packet_bytes(self, stage: Stage) -> int:
+        """What a full segment costs at a stage: time slots carry IP, a qdisc counts the Ethernet
+        header too."""
+        return self.mtu if stage.mac else self.frame_bytes
 
     @property
     def net_rate_bps(self) -> float:
@@ -377,18 +416,24 @@ class Scenario:
         if not self.bottleneck:
             raise LabError("this scenario has no bottleneck")
         stage = self.bottleneck[1]
-        # Time slots carry IP, a qdisc counts the Ethernet header too.
-        return stage.speed_mbit * 1e6 * self.mss / (self.mtu if stage.mac else self.frame_bytes)
+        return stage.speed_mbit * 1e6 * self.mss / self.packet_bytes(stage)
 
     def ideal_s(self, size: int) -> float:
         """The time no sender can beat, first SYN to the ACK of the last byte: the payload at
         the net rate, one RTT for the handshake and one for the last byte and its ACK."""
         return size * 8 / self.net_rate_bps + 2 * self.base_rtt_s
 
-    def bdp_packets(self, rate_mbit: float, rtt_s: float | None = None) -> int:
-        """Full segments that a rate sends in a round trip, of the line if of no other."""
+    def bdp_packets(self, stage: Stage, rtt_s: float | None = None) -> int:
+        """The bandwidth-delay product wherever the bench speaks of one: full segments, each with the
+        headers that the rate counts, that a stage sends in an RTT (the line's, if of no other), the last
+        begun one included."""
         rtt_s = self.base_rtt_s if rtt_s is None else rtt_s
-        return math.ceil(rate_mbit * 1e6 * rtt_s / 8 / self.frame_bytes)
+        return math.ceil(stage.speed_mbit * 1e6 * rtt_s / 8 / self.packet_bytes(stage))
+
+    def flow_bdp_packets(self, flow: Flow) -> int | None:
+        """The same of a flow: its own bottleneck and RTT.  None: nothing on its way has a rate."""
+        found = self.bottleneck_of(flow)
+        return self.bdp_packets(found[1], self.rtt_s(flow)) if found else None
 
     def queue_packets(self, stage: Stage) -> int:
         """A bottleneck's queue in packets: as given, in full segments, or from the bandwidth-delay
@@ -399,7 +444,7 @@ class Scenario:
             return stage.queue_packets
         if stage.queue_bytes:
             return max(1, stage.queue_bytes // self.frame_bytes)
-        return max(1, math.ceil(stage.queue_bdp * self.bdp_packets(stage.rate_mbit)))
+        return max(1, math.ceil(stage.queue_bdp * self.bdp_packets(stage)))
 
     def flight_packets(self) -> int:
         """More packets than can ever be on a delay stage at once.
@@ -419,7 +464,8 @@ class Scenario:
         if not self.bottleneck:
             return 16 << 20
         stage = self.bottleneck[1]
-        packets = self.bdp_packets(stage.speed_mbit) + self.queue_packets(stage)
+        # In frames, time slots too.
+        packets = self.bdp_packets(Stage(rate_mbit=stage.speed_mbit)) + self.queue_packets(stage)
         return max(4 << 20, 4 * packets * 2304)     # 2304: truesize of a full segment
 
     @property

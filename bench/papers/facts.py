@@ -39,10 +39,8 @@ def proxied(run: Run, flow) -> bool:
 
 def of_flow(run: Run, number: int) -> dict:
     flow = run.scenario.flows[number]
-    rtt_s, stage = run.scenario.rtt_s(flow), run.scenario.bottleneck
-    facts = {"cc": flow.names[-1], "proxied": proxied(run, flow), "rtt_s": rtt_s,
-             "bdp_packets": run.scenario.bdp_packets(stage[1].speed_mbit, rtt_s) if stage else None,
-             **_told(run, number)}
+    facts = {"cc": flow.names[-1], "proxied": proxied(run, flow), "rtt_s": run.scenario.rtt_s(flow),
+             "bdp_packets": run.scenario.flow_bdp_packets(flow), **_told(run, number)}
     if not facts["proxied"]:        # the proxy's socket has the same port at the receiver
         facts |= _windows(run, number)
     # What the capture sees: TCP that the sender sends in one connection.

@@ -17,6 +17,7 @@ from ..lab import job, measure, pcap
 from ..lab.errors import LabError
 from ..lab.run import Run
 from ..lab.scenario import ETHERNET_BYTES, FIRST_PORT, Flow
+from . import received
 
 
 def _ends(run: Run) -> tuple[float, float]:
@@ -140,48 +141,33 @@ def first_recovery_s(run: Run, flow: int = 0) -> float | None:
 # ---- at the receiver -------------------------------------------------------
 
 def forward_kbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
-    """Payload that came to the receiver between two times after the flow's first segment, kbit/s: what
-    an application has there when the last hole is closed.  to_s: the flow's `seconds`; of a transfer
-    until its last byte."""
-    t, payload = _first_arrivals(run, flow)
-    end = to_s if to_s is not None else run.scenario.flows[flow].seconds or float(t[-1])
-    inside = (t >= from_s) & (t <= end)
-    return float(payload[inside].sum()) * 8 / (end - from_s) / 1e3
+    """Payload that came to the receiver, in order or not, between two times after the flow's SYN came,
+    kbit/s.  to_s: the flow's `seconds`; of a transfer until its last byte."""
+    found = received.arrivals(run, flow)
+    end = _end_s(run, flow, found, to_s)
+    since, until = received.by(found.t, found.total, np.array([from_s, end]))
+    return float(until - since) * 8 / (end - from_s) / 1e3
 
 
 def reverse_kbit(run: Run, flow: int = 0, to_s: float | None = None) -> float:
     """What the receiver sends back meanwhile, IP packets of a flow, kbit/s."""
-    t, _ = _first_arrivals(run, flow)
-    end = to_s if to_s is not None else run.scenario.flows[flow].seconds or float(t[-1])
+    found = received.arrivals(run, flow)
+    end = _end_s(run, flow, found, to_s)
     packets = run.receiver
-    back = packets.where((packets.sport == FIRST_PORT + flow) & (packets.t >= _begin(run, flow))
-                         & (packets.t <= _begin(run, flow) + end * 1e9))
+    back = packets.where((packets.sport == FIRST_PORT + flow) & (packets.t >= found.begin_ns)
+                         & (packets.t <= found.begin_ns + end * 1e9))
     return float((back.wire - ETHERNET_BYTES).sum()) * 8 / end / 1e3
+
+
+def _end_s(run: Run, flow: int, found: received.Arrivals, to_s: float | None) -> float:
+    if not len(found.t):
+        raise LabError(f"nothing of flow {flow} came to the receiver")
+    return to_s if to_s is not None else run.scenario.flows[flow].seconds or float(found.t[-1])
 
 
 def reverse_share(run: Run, flow: int = 0) -> float:
     """The same as a part of the payload that comes."""
     return reverse_kbit(run, flow) / forward_kbit(run, flow)
-
-
-def _begin(run: Run, flow: int) -> int:
-    """When the first segment of a flow came to the receiver, its SYN, ns."""
-    arrived = run.receiver.where(run.receiver.dport == FIRST_PORT + flow)
-    if not len(arrived.t):
-        raise LabError(f"nothing of flow {flow} came to the receiver")
-    return int(arrived.t[0])
-
-
-def _first_arrivals(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
-    """(s since the first segment, payload bytes) of every segment that was not there before."""
-    packets = run.receiver
-    syn = packets.where((packets.dport == FIRST_PORT + flow) & (packets.flags & pcap.SYN > 0))
-    begin = _begin(run, flow)
-    arrived = packets.where((packets.dport == FIRST_PORT + flow) & (packets.length > 0))
-    base = (int(syn.seq[0]) + 1) & 0xFFFFFFFF
-    _, first = np.unique(pcap.unwrap(arrived.seq, base), return_index=True)
-    first.sort()
-    return (arrived.t[first] - begin) / 1e9, arrived.length[first]
 
 
 # ---- web replies -----------------------------------------------------------

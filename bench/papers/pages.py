@@ -3,7 +3,8 @@
 
 The sender's own clock and TCP_INFO end where a proxy splits its connection; these functions of a run
 read the receiver's capture, but for the last one.  Payload counts when the application has it, that
-is, in order.  Times are s since the connection's first SYN that the receiver saw, kbyte is 1000 bytes.
+is, in order (received.arrivals()).  Times are s since the connection's first SYN that the receiver saw,
+kbyte is 1000 bytes.
 """
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ..lab import measure, pcap
 from ..lab.errors import LabError
 from ..lab.run import Run
+from . import received
 
 
 def _from(run: Run, flow: int) -> range:
@@ -18,25 +20,17 @@ def _from(run: Run, flow: int) -> range:
     return range(flow, len(run.scenario.flows))
 
 
-def _arrivals(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
-    """(t, payload bytes in order by then) of a flow at its receiver, by what that acknowledges."""
-    port = measure.FIRST_PORT + flow
-    packets = run.receiver
-    syns = packets.where((packets.dport == port) & (packets.flags & pcap.SYN > 0))
-    if not len(syns):
-        return np.zeros(0), np.zeros(0)
-    acks = packets.where((packets.sport == port) & (packets.flags & pcap.ACK > 0)
-                         & (packets.flags & (pcap.SYN | pcap.RST) == 0))
-    base = (int(syns.seq[0]) + 1) & 0xFFFFFFFF
-    total = np.maximum.accumulate(pcap.unwrap(acks.ack, base)) if len(acks) else np.zeros(0)
-    return (acks.t - syns.t[0]) / 1e9, total
+def _had(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
+    """(t, bytes that the application has by then)."""
+    found = received.arrivals(run, flow)
+    return found.t, found.in_order
 
 
 # ---- transfers of a size ---------------------------------------------------
 
 def download_s(run: Run, flow: int = 0) -> float | None:
     """From the SYN's arrival to the last byte's, as Pirovano & Garcia's TCPMeter has it (4.2 c)."""
-    t, total = _arrivals(run, flow)
+    t, total = _had(run, flow)
     at = np.searchsorted(total, run.scenario.flows[flow].bytes)
     return float(t[at]) if at < len(t) else None
 
@@ -65,9 +59,7 @@ def download_jain(run: Run, flow: int = 0) -> float | None:
 def download_mbit(run: Run, flow: int = 0) -> float:
     """Payload within the flow's `seconds`, per second, Mbit/s: what iperf's server reports."""
     seconds = run.scenario.flows[flow].seconds
-    t, total = _arrivals(run, flow)
-    by_then = np.searchsorted(t, seconds, side="right")
-    return float(total[by_then - 1]) * 8 / seconds / 1e6 if by_then else 0.0
+    return float(received.by(*_had(run, flow), seconds)) * 8 / seconds / 1e6
 
 
 def total_received_mbit(run: Run, flow: int = 0) -> float:
@@ -77,14 +69,10 @@ def total_received_mbit(run: Run, flow: int = 0) -> float:
 
 def received_rate(run: Run, flow: int = 0) -> dict:
     """Payload that came in order in each second, Mbit/s."""
-    t, total = _arrivals(run, flow)
+    t, total = _had(run, flow)
     at = np.arange(1.0, run.scenario.flows[flow].seconds + 0.5)
-    total = np.concatenate([[0], total])
-
-    def by(seconds):
-        return total[np.searchsorted(t, seconds, side="right")]
-
-    return {"t": at.tolist(), "y": ((by(at) - by(at - 1)) * 8 / 1e6).tolist()}
+    rate = (received.by(t, total, at) - received.by(t, total, at - 1)) * 8 / 1e6
+    return {"t": at.tolist(), "y": rate.tolist()}
 
 
 # ---- a web page ------------------------------------------------------------

@@ -2,13 +2,13 @@
 """What arrived, by the receiver's capture: with a proxy on the path the sender's ACKs say what the
 proxy has taken, and only the receiver knows how fast the satellite was.
 
-Bytes count when they come for the first time, in order or not (Caini et al. 2008, 4.2, count SACKed
-data for the same reason).  Time is from the sender's SYN to when an ACK of the bytes could be back: one
-propagation RTT after the SYN's arrival is one RTT after the SYN left, so the numbers compare with
-those that Caini et al. read off ACKs at the sender.
+arrivals() is the bench's one reading of a receiver's capture; fairness.py and pages.py take theirs from
+it.  The metrics here count bytes when they come for the first time, in order or not (Caini et al. 2008,
+4.2, count SACKed data for the same reason), and their times are those of _acknowledged().
 """
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,28 +21,64 @@ GOODPUT_WINDOW_S = 10           # Caini et al.'s short-time goodput
 PING = re.compile(r"bytes from .* time=([\d.]+) ms")
 
 
-def arrivals(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(t in s, payload bytes there by then, each counted once), one row a segment with payload."""
-    port = FIRST_PORT + flow
+@dataclass(frozen=True)
+class Arrivals:
+    """A row for each segment with payload that came to a flow's receiver.
+
+    Bytes are of payload, and each counts once, at the segment that first brought it, however
+    retransmissions cut the stream anew.
+    """
+
+    begin_ns: int               # when the flow's first SYN came, by the capture's clock
+    t: np.ndarray               # s since then
+    total: np.ndarray           # bytes there by then, in order or not: what the path has brought
+    in_order: np.ndarray        # of these, those without a hole before them: what an application has
+
+
+def arrivals(run: Run, flow: int = 0) -> Arrivals:
+    """What came of a flow.  Of one whose SYN never came, nothing did.  Of several connections of a flow
+    (iperf3 has one for its own talk) it is the one with the most payload."""
+    if run.scenario.flows[flow].to != "receiver":
+        raise LabError(f"flow {flow} does not end at the receiver, where the capture is")
     packets = run.receiver
-    mine = packets.where(packets.dport == port)
+    mine = packets.where(packets.dport == FIRST_PORT + flow)
+    if len(mine):
+        ports, index = np.unique(mine.sport, return_inverse=True)
+        mine = mine.where(mine.sport == ports[np.bincount(index, mine.length).argmax()])
     syns = np.flatnonzero(mine.flags & pcap.SYN)
     if not len(syns):
-        raise LabError(f"flow {flow} has no SYN in the receiver's capture")
-    base = (int(mine.seq[syns[0]]) + 1) & 0xFFFFFFFF
+        return Arrivals(0, np.zeros(0), np.zeros(0, int), np.zeros(0, int))
+    begin = int(mine.t[syns[0]])
     data = mine.where(mine.length > 0)
-    t = (data.t - int(mine.t[syns[0]])) / 1e9 + run.scenario.rtt_s(run.scenario.flows[flow])
-    counts, edge = [], 0
+    starts = pcap.unwrap(data.seq, (int(mine.seq[syns[0]]) + 1) & 0xFFFFFFFF)
+    totals, edges, edge = [], [], 0
     above: list[tuple[int, int]] = []       # what is there beyond the first hole
-    for start, size in zip(pcap.unwrap(data.seq, base).tolist(), data.length.tolist()):
+    for start, size in zip(starts.tolist(), data.length.tolist()):
         if start > edge:
             above = with_range(above, start, start + size)
         else:
             edge = max(edge, start + size)
             while above and above[0][0] <= edge:
                 edge = max(edge, above.pop(0)[1])
-        counts.append(edge + sum(high - low for low, high in above))
-    return t, np.array(counts, dtype=int)
+        edges.append(edge)
+        totals.append(edge + sum(high - low for low, high in above))
+    return Arrivals(begin, (data.t - begin) / 1e9, np.array(totals, int), np.array(edges, int))
+
+
+def by(t: np.ndarray, total: np.ndarray, seconds) -> np.ndarray:
+    """Bytes there at these times."""
+    return np.concatenate([[0], total])[np.searchsorted(t, seconds, side="right")]
+
+
+def _acknowledged(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
+    """(t in s, bytes there): arrivals in order or not, each at the time when an ACK of it could be back,
+    since the sender's SYN.
+
+    One propagation RTT after the SYN's arrival is one RTT after the SYN left, so the numbers compare
+    with those that Caini et al. read off ACKs at the sender.
+    """
+    found = arrivals(run, flow)
+    return found.t + run.scenario.rtt_s(run.scenario.flows[flow]), found.total
 
 
 def with_range(ranges: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
@@ -54,11 +90,6 @@ def with_range(ranges: list[tuple[int, int]], low: int, high: int) -> list[tuple
                       max([high, *(pair[1] for pair in touched)])), *after]
 
 
-def _by(t: np.ndarray, total: np.ndarray, seconds) -> np.ndarray:
-    """Bytes there at these times."""
-    return np.concatenate([[0], total])[np.searchsorted(t, seconds, side="right")]
-
-
 def _end_s(run: Run, flow: int, t: np.ndarray) -> float:
     """A timed flow's length; of another, when its last byte came."""
     return run.scenario.flows[flow].seconds or (float(t[-1]) if len(t) else 0.0)
@@ -66,11 +97,11 @@ def _end_s(run: Run, flow: int, t: np.ndarray) -> float:
 
 def received_mbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
     """Payload that arrived per second between two times (the whole flow), Mbit/s."""
-    t, total = arrivals(run, flow)
+    t, total = _acknowledged(run, flow)
     end = to_s if to_s is not None else _end_s(run, flow, t)
     if end <= from_s:
         raise LabError(f"flow {flow}: nothing lies between {from_s} and {end} s")
-    had = _by(t, total, np.array([from_s, end]))
+    had = by(t, total, np.array([from_s, end]))
     return float(had[1] - had[0]) * 8 / (end - from_s) / 1e6
 
 
@@ -83,10 +114,10 @@ def short_time_received(run: Run, flow: int = 0, window_s: float = GOODPUT_WINDO
                         every_s: float = 1.0) -> dict:
     """Caini et al.'s short-time goodput: what arrived in the window before each sample, Mbit/s.  At the
     start the window is what there is of it."""
-    t, total = arrivals(run, flow)
+    t, total = _acknowledged(run, flow)
     at = np.arange(1, _end_s(run, flow, t) / every_s + 0.5) * every_s
     since = np.maximum(at - window_s, 0)
-    rate = (_by(t, total, at) - _by(t, total, since)) * 8 / (at - since) / 1e6
+    rate = (by(t, total, at) - by(t, total, since)) * 8 / (at - since) / 1e6
     return {"t": at.tolist(), "y": rate.tolist()}
 
 
@@ -101,10 +132,10 @@ def time_to_received(run: Run, share: float = 0.9, flow: int = 0, of_mbit: float
 
 def arrived(run: Run, flow: int = 0, to_s: float | None = None, every_s: float = 0.25) -> dict:
     """Time sequence at the receiver: kbyte there by each sample."""
-    t, total = arrivals(run, flow)
+    t, total = _acknowledged(run, flow)
     end = to_s if to_s is not None else _end_s(run, flow, t)
     at = np.arange(0, end / every_s + 0.5) * every_s
-    return {"t": at.tolist(), "y": (_by(t, total, at) / 1e3).tolist()}
+    return {"t": at.tolist(), "y": (by(t, total, at) / 1e3).tolist()}
 
 
 def drops(run: Run, hop: str) -> int:

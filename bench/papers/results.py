@@ -280,7 +280,7 @@ def _path(experiment: Experiment, cell: Cell) -> dict | None:
     rate = made.bottleneck[1].speed_mbit if made.bottleneck else None
     rtt_s = made.rtt_s(made.flows[_flow(experiment)])
     return {"policy": policy, "rate_mbit": rate, "rtt_s": rtt_s, "flows": len(made.flows),
-            "bdp_packets": made.bdp_packets(rate, rtt_s) if rate else None,
+            "bdp_packets": made.bdp_packets(made.bottleneck[1], rtt_s) if rate else None,
             "queue_packets": made.queue_packets(made.bottleneck[1]) if rate else None,
             "loss_pct": max(hop.forward.loss_pct for hop in made.hops),
             "errors": any(hop.forward.errors for hop in made.hops)}

@@ -209,7 +209,8 @@ def test_long_runs_have_room():
     for item in items:
         size = item.scenario.sender.sysctl.get("net.ipv4.tcp_wmem")
         size = int(size.split()[2]) if size else item.scenario.socket_bytes()
-        base = made.fast.bdp_packets(100) + made.fast.queue_packets(made.fast.bottleneck[1])
+        stage = made.fast.bottleneck[1]
+        base = made.fast.bdp_packets(stage) + made.fast.queue_packets(stage)
         assert size >= 2 * base * 2304
         needed = len(item.scenario.flows) * size + item.scenario.socket_bytes()
         assert needed < min(limit, machine.MEMORY_MB << 19)

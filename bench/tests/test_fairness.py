@@ -2,17 +2,15 @@
 """fairness.py against made-up runs: counters written by hand, captures built packet by packet."""
 
 import json
-import struct
 from types import SimpleNamespace
 
+import captures
 import numpy as np
 import pytest
 
 from bench.lab import job, pcap, scenario
 from bench.lab.errors import LabError
 from bench.papers import experiment, fairness
-
-SECOND = 10**9
 
 
 def made(**more) -> scenario.Scenario:
@@ -113,17 +111,8 @@ def test_the_samples_are_taken_in_the_script():
 
 # ---- captures --------------------------------------------------------------
 
-def packet(t_s: float, sport: int, dport: int, seq: int, flags: int, length: int) -> bytes:
-    tcp = struct.pack(">HHIIBBHHH", sport, dport, seq, 0, 5 << 4, flags, 100, 0, 0)
-    ip = struct.pack(">BBHHHBBHII", 0x45, 0, 40 + length, 0, 0, 64, 6, 0, 1, 2)
-    frame = b"\0" * 12 + b"\x08\0" + ip + tcp
-    nanos = round(t_s * SECOND)
-    return struct.pack("<IIII", nanos // SECOND, nanos % SECOND, len(frame), len(frame) + length) + frame
-
-
 def capture(*packets) -> pcap.Packets:
-    head = struct.pack("<IHHIIII", pcap.MAGIC_NS, 2, 4, 0, 0, 65535, 1)
-    return pcap.read(head + b"".join(packet(*one) for one in packets))
+    return captures.capture(captures.packet(*one) for one in packets)
 
 
 def test_what_arrives_counts_once():

@@ -41,7 +41,7 @@ def test_links_are_as_the_table_says():
     assert (gateway.forward.rate_mbit, satellite.reverse.rate_mbit) == (250, 3)
     assert (gateway.reverse.loss_pct, satellite.forward.loss_pct) == (1, 1)
     assert played.base_rtt_s == 0.65
-    assert played.queue_packets(gateway.forward) == played.bdp_packets(250)
+    assert played.queue_packets(gateway.forward) == played.bdp_packets(gateway.forward)
     assert played.commands == ("sleep 120; kill $flows",)
 
 
@@ -58,7 +58,7 @@ def test_the_queue_keeps_its_packets_when_the_rate_falls():
     played = row.scenario("satcc", MB, 1)
     change, = played.changes
     assert (change.at_s, change.hop, change.forward.rate_mbit) == (5, "gateway", 10)
-    assert change.forward.queue_packets == played.bdp_packets(50)
+    assert change.forward.queue_packets == played.bdp_packets(played.hops[0].forward)
     change, = row.unlimited(MB, "receiver").changes
     assert change.forward.queue_packets == geo.UNLIMITED_SEGMENTS
 

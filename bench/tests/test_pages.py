@@ -1,47 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the receiver's capture is made to say, on packets made up by hand."""
 
-import struct
 from types import SimpleNamespace
 
+import captures
 import pytest
 
 from bench.lab import pcap
 from bench.lab.errors import LabError
 from bench.papers import metrics, pages
 
-SENDER, RECEIVER = (192, 0, 2, 1), (192, 0, 2, 6)
 SENDER_PORT, PORT = 40_000, 5001
 SYN, ACK = pcap.SYN, pcap.ACK
 
 
 def packet(at_s: float, forward: bool, flags: int, seq: int = 0, ack: int = 0, length: int = 0,
            port: int = PORT, other: int = SENDER_PORT) -> tuple:
-    """One packet; forward: to the flow's port.  Only headers are kept, as by the lab's tcpdump."""
+    """One packet; forward: to the flow's port."""
     ends = (other, port) if forward else (port, other)
-    hosts = (SENDER, RECEIVER) if forward else (RECEIVER, SENDER)
-    frame = bytes(12) + b"\x08\x00" + struct.pack(
-        ">BBHHHBBH4s4s", 0x45, 0, 40 + length, 0, 0, 64, 6, 0, bytes(hosts[0]), bytes(hosts[1]))
-    frame += struct.pack(">HHIIBBHHH", *ends, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, 0x50, flags,
-                         1000, 0, 0)
-    nanos = round(at_s * 1e9)
-    head = struct.pack("<IIII", nanos // 10**9, nanos % 10**9, len(frame), len(frame) + length)
-    return nanos, head + frame
-
-
-def capture(packets: list) -> pcap.Packets:
-    head = struct.pack("<IHHiIII", pcap.MAGIC_NS, 2, 4, 0, 0, 200, 1)
-    return pcap.read(head + b"".join(blob for _, blob in sorted(packets)))
+    return captures.packet(at_s, *ends, seq, flags, length, ack)
 
 
 def flow(**settings) -> SimpleNamespace:
-    return SimpleNamespace(**{"bytes": 0, "seconds": 0, "objects": (), **settings})
+    return SimpleNamespace(**{"bytes": 0, "seconds": 0, "objects": (), "to": "receiver", **settings})
 
 
 def run_of(flows: list, receiver: list = (), sender: list = ()) -> SimpleNamespace:
     """What the functions read of a Run."""
-    return SimpleNamespace(scenario=SimpleNamespace(flows=flows), receiver=capture(list(receiver)),
-                           sender=capture(list(sender)))
+    return SimpleNamespace(scenario=SimpleNamespace(flows=flows), receiver=captures.capture(receiver),
+                           sender=captures.capture(sender))
 
 
 def transfer(start_s: float, took_s: float, size: int, port: int = PORT, isn: int = 0xFFFFFFF0) -> list:

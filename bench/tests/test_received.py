@@ -4,58 +4,97 @@
 import json
 from types import SimpleNamespace
 
+import captures
 import numpy as np
 import pytest
 
 from bench.lab import pcap
 from bench.lab.errors import LabError
-from bench.papers import metrics, received
+from bench.papers import fairness, metrics, pages, received
 
 PORT = 5001
 RTT_S = 0.6
-SYN_NS = 1_000_000_000_000
+SYN_S = 1000
 
 
 def capture(segments, base=7, port=PORT):
-    """A SYN, then (s after it, offset, bytes) each."""
-    rows = [(SYN_NS, 74, 40000, port, base - 1, 0, pcap.SYN, 0, 0)]
-    rows += [(SYN_NS + round(t * 1e9), size + 66, 40000, port, (base + start) % 2**32, 1, pcap.ACK,
-              0, size)
+    """A SYN at SYN_S, then (s after it, offset, bytes) each, and an ACK of the receiver's own."""
+    sent = [captures.packet(SYN_S, 40000, port, base - 1, pcap.SYN)]
+    sent += [captures.packet(SYN_S + t, 40000, port, base + start, pcap.ACK, size)
              for t, start, size in segments]
-    rows.append((SYN_NS, 66, port, 40000, 0, base, pcap.ACK, 0, 0))     # of the receiver's own
-    return pcap.Packets(*np.array(rows, "i8").T, tuple(b"" for _ in rows))
+    return captures.capture([*sent, captures.packet(SYN_S, port, 40000, 0, pcap.ACK)])
 
 
-def made(segments, seconds=0, **kwargs):
+def made(segments, seconds=0, to="receiver", **kwargs):
     """A run with such a capture, over a link that carries 0.8 Mbit/s."""
     return SimpleNamespace(
         receiver=capture(segments, **kwargs),
-        scenario=SimpleNamespace(rtt_s=lambda flow: RTT_S, net_rate_bps=800_000,
-                                 flows=[SimpleNamespace(seconds=seconds)] * 2))
+        scenario=SimpleNamespace(rtt_s=lambda flow: RTT_S, net_rate_bps=800_000, mss=1000, mtu=1000,
+                                 flows=[SimpleNamespace(seconds=seconds, bytes=0, to=to)] * 2))
 
 
 def test_bytes_count_once_and_above_a_hole():
     run = made([(0, 0, 100), (1, 200, 100), (2, 200, 100), (3, 300, 50), (4, 100, 100), (5, 0, 100)])
-    t, total = received.arrivals(run)
-    assert total.tolist() == [100, 200, 200, 250, 350, 350]
-    assert t == pytest.approx([0.6, 1.6, 2.6, 3.6, 4.6, 5.6])
+    found = received.arrivals(run)
+    assert found.total.tolist() == [100, 200, 200, 250, 350, 350]
+    assert found.in_order.tolist() == [100, 100, 100, 100, 350, 350]
+    assert found.t == pytest.approx([0, 1, 2, 3, 4, 5])
+    assert found.begin_ns == SYN_S * 10**9
 
 
 def test_a_segment_cut_anew_never_takes_bytes_back():
     run = made([(0, 0, 100), (1, 200, 100), (2, 100, 150), (3, 250, 100)])
-    assert received.arrivals(run)[1].tolist() == [100, 200, 300, 350]
+    assert received.arrivals(run).total.tolist() == [100, 200, 300, 350]
 
 
 def test_sequence_numbers_wrap():
     run = made([(n, 100 * n, 100) for n in range(5)], base=2**32 - 150)
-    assert received.arrivals(run)[1].tolist() == [100, 200, 300, 400, 500]
+    assert received.arrivals(run).total.tolist() == [100, 200, 300, 400, 500]
 
 
 def test_flows_are_told_apart():
     run = made([(0, 0, 100)], port=PORT + 1)
-    assert received.arrivals(run, 1)[1].tolist() == [100]
-    with pytest.raises(LabError, match="flow 0 has no SYN"):
-        received.arrivals(run)
+    assert received.arrivals(run, 1).total.tolist() == [100]
+    assert not len(received.arrivals(run).t)        # no SYN: nothing came
+
+
+def test_a_flow_that_ends_elsewhere_is_not_in_the_capture():
+    with pytest.raises(LabError, match="flow 0 does not end at the receiver"):
+        received.arrivals(made([(0, 0, 100)], to="wired"))
+
+
+def test_of_several_connections_the_one_with_the_payload():
+    """iperf3's own talk begins first."""
+    talk = [captures.packet(SYN_S - 1, 39999, PORT, 0, pcap.SYN),
+            captures.packet(SYN_S - 0.5, 39999, PORT, 1, pcap.ACK, 37)]
+    run = made([])
+    run.receiver = captures.capture([
+        *talk, captures.packet(SYN_S, 40000, PORT, 6, pcap.SYN),
+        captures.packet(SYN_S + 1, 40000, PORT, 7, pcap.ACK, 1000)])
+    found = received.arrivals(run)
+    assert (found.t.tolist(), found.total.tolist()) == ([1], [1000])
+
+
+def test_every_measure_has_one_reading_of_a_capture():
+    """1000 bytes a second for ten seconds, the fourth of which are lost and come in the ninth, cut anew
+    into 400 and 600 with the first of the fifth once more.  What the papers' measures say of it differs
+    by what each says it counts, and by nothing else."""
+    whole = [(n + 0.5, 1000 * n, 1000) for n in range(10) if n != 3]
+    run = made([*whole, (8.6, 3000, 400), (8.7, 3400, 1000)], seconds=10)
+    run.scenario.flows[0].bytes = 10_000
+    # Of six segments in six seconds five are there, three of them in order.
+    assert received.received_kbit(run, to_s=6 + RTT_S) == pytest.approx(5 * 8 / (6 + RTT_S))
+    assert fairness.forward_kbit(run, to_s=6) == pytest.approx(5 * 8 / 6)
+    run.scenario.flows[0].seconds = 6
+    assert pages.download_mbit(run) == pytest.approx(3 * 8e-3 / 6)
+    # At the end all have the same: each byte once.
+    run.scenario.flows[0].seconds = 10
+    assert pages.received_rate(run)["y"] == pytest.approx(
+        [8e-3 * n for n in (1, 1, 1, 0, 0, 0, 0, 0, 6, 1)])
+    assert fairness.forward_kbit(run) == pytest.approx(8)
+    assert pages.download_mbit(run) == pytest.approx(8e-3)
+    assert received.received_kbit(run, to_s=10.1) == pytest.approx(80 / 10.1)
+    assert pages.download_s(run) == pytest.approx(9.5)
 
 
 def test_goodput_of_a_part():

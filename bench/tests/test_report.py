@@ -36,11 +36,11 @@ def hex64(rng: random.Random) -> str:
 
 def sawtooth(rng, link: dict, jump: bool) -> dict:
     """A window that starts, overflows the queue, and saws from then on."""
-    pipe = report.bdp_packets(link) + link["queue_packets"]
+    pipe = link["bdp_packets"] + link["queue_packets"]
     window, threshold, series = 10.0, None, {"t_s": [], "cwnd": [], "ssthresh": []}
     for step in range(6000):
         if jump and step == 70:
-            window = threshold = report.bdp_packets(link)
+            window = threshold = link["bdp_packets"]
         elif threshold is None:
             window *= 1.011
         else:
@@ -86,7 +86,7 @@ def make_bulk(rng, link: dict, policy: str, loss: float) -> dict:
 
 def make_link(rng, name: str, rate: float, net: float, queue: int) -> dict:
     link = {"name": name, "rtt_ms": 600, "rate_mbit": rate,
-            "net_rate_mbit": net, "queue_packets": queue,
+            "net_rate_mbit": net, "bdp_packets": queue, "queue_packets": queue,
             "transfers": [], "bulk": [], "series": {}}
     for policy in POLICIES:
         for size in SIZES:
@@ -145,7 +145,7 @@ def make_long_row(rng, policy: str, loss: float, flows: int) -> dict:
 
 def make_beside(rng, rtt_ms: float, policies) -> dict:
     return {"name": "10 Mbit/s", "rtt_ms": rtt_ms, "rate_mbit": 10, "net_rate_mbit": 9.56,
-            "queue_packets": 33, "seconds": 60, "rival": "cubic", "rows": [
+            "bdp_packets": 33, "queue_packets": 33, "seconds": 60, "rival": "cubic", "rows": [
                 {"policy": policy, "own_mbit": rng.uniform(2, 9), "rival_mbit": rng.uniform(0.2, 6),
                  "rival_pct": rng.uniform(4, 130), "drops": rng.randrange(12_000), "hash": hex64(rng)}
                 for policy in policies]}
@@ -168,7 +168,7 @@ def make_full(seed: int = 1) -> dict:
     data["beside"] = {"links": [make_beside(rng, rtt_ms, single) for rtt_ms in (40.0, 250.0)]}
     data["long"] = {
         "name": "100 Mbit/s", "rtt_ms": 520, "rate_mbit": 100, "net_rate_mbit": 95.64,
-        "queue_packets": 4294, "seconds": 30, "flows": 4,
+        "bdp_packets": 4294, "queue_packets": 4294, "seconds": 30, "flows": 4,
         "rows": [make_long_row(rng, policy, loss, 1)
                  for policy in single for loss in (0.1, 1)],
         "shared": [make_long_row(rng, policy, 0.1, 4)
@@ -534,7 +534,7 @@ def test_what_lies_off_the_axis_is_written_away_from_it(data):
     wild = {"t_s": [0, 1, 2, 50, 60], "cwnd": [10, 65536, 100, 120, 90]}
     tame = {"t_s": [0, 60], "cwnd": [10, 190]}
     limits = report.cwnd_limits(link, {"wild": wild, "tame": tame})
-    pipe = report.bdp_packets(link) + link["queue_packets"]
+    pipe = link["bdp_packets"] + link["queue_packets"]
     assert pipe < limits[1] < 4 * pipe       # room for a saw, not for the spike
     axes = report.Figure().add_axes((0, 0, 1, 1))
     report.draw_cwnd(axes, link, wild, "black", limits)

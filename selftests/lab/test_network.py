@@ -63,6 +63,39 @@ def test_flows_beside_the_line(papers):
     assert not measure.FlowView(run).is_retransmit.all()
 
 
+def test_the_kernel_measures_the_rtt_that_a_scenario_says(papers):
+    """Of the line, of hosts beside it, and of flows to the left, with other delays there than back.  On
+    top come serialisation and what the guest's instructions take."""
+    wired = [{"name": "wireda", "at": "r1", "delay_ms": 25}, {"name": "wiredb", "at": "r2"},
+             {"name": "wiredc", "at": "r2", "delay_ms": 3}]
+    ways = [("sender", "receiver"), ("wireda", "wiredb"), ("wiredc", "wireda"), ("receiver", "sender"),
+            ("receiver", "wireda"), ("wiredb", "wiredc")]
+    made = from_dict({
+        "title": "test", "captures": ["sender", "bottleneck"], "trace": [],
+        "hop": [{"name": "r1", "forward": {"rate_mbit": 10, "queue_packets": 100},
+                 "reverse": {"delay_ms": 25}},
+                {"name": "r2", "forward": {"delay_ms": 7}, "reverse": {"delay_ms": 11}}],
+        "host": wired, "flow": [{"cc": "cubic", "bytes": 100_000, "source": source, "to": to,
+                                 "start_s": 2 * number} for number, (source, to) in enumerate(ways)]})
+    run = papers.run(made)
+    for number, flow in enumerate(made.flows):
+        took_us = run.json(f"flow-{number}.json")["min_rtt"] - made.rtt_s(flow) * 1e6
+        assert 0 <= took_us < 300, (flow.source, flow.to)
+
+
+def test_a_full_link_sends_its_bdp_in_a_round_trip(papers):
+    """Frames behind the bottleneck, in windows of one RTT while it is never idle."""
+    made = path([{"cc": "cubic", "seconds": 15}], captures=["sender", "bottleneck"])
+    run = papers.run(made)
+    flow, = made.flows
+    frames = run.bottleneck.where(run.bottleneck.wire == made.frame_bytes)
+    seconds = (frames.t - frames.t[0]) / 1e9
+    counts = [int(((seconds >= at) & (seconds < at + made.rtt_s(flow))).sum())
+              for at in np.arange(6, 10, 0.25)]
+    assert max(counts) in (made.flow_bdp_packets(flow) - 1, made.flow_bdp_packets(flow))
+    assert min(counts) >= made.flow_bdp_packets(flow) - 2
+
+
 def test_udp_takes_what_it_sends(papers):
     """9.5 of 10 Mbit/s for three seconds; what the flow beside it had is what it has then."""
     run = papers.run(path(

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What follows from a scenario, held against the job that plays it and against captures."""
+
+import captures
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies
+
+from bench.lab import job, pcap, scenario
+from bench.lab.scenario import FIRST_PORT, from_dict
+
+
+def netem_ms(files: dict, node: str, dev: str) -> float:
+    """The delay of a node's device, by the tc commands of the job."""
+    for line in files.get(f"tc-{node}", b"").decode().splitlines():
+        words = line.split()
+        if "netem" in words and "delay" in words and words[words.index("dev") + 1] == dev:
+            return int(words[words.index("delay") + 1].removesuffix("us")) / 1e3
+    return 0
+
+
+def walked_ms(made: scenario.Scenario, source: str, to: str) -> float:
+    """What a packet is delayed on its way, by the job's own routes: from node to node, as its kernel
+    would forward it."""
+    files = job.files(made)
+    owner, peer = {}, {}            # address -> node; (node, device) -> node
+    for line in files["links"].decode().splitlines():
+        if line.startswith("link add"):
+            words = line.split()
+            dev, node, other, there = words[2], words[4], words[9], words[11]
+            peer[node, dev], peer[there, other] = there, node
+    batches = {name.removeprefix("ip-"): text.decode().splitlines()
+               for name, text in files.items() if name.startswith("ip-")}
+    for node, lines in batches.items():
+        owner |= {line.split()[2].split("/")[0]: node for line in lines if line.startswith("address")}
+    address = job.host_address(made, to)
+    node, delay = source, 0.0
+    while node != to:
+        dev = None
+        for line in batches[node]:
+            words = line.split()
+            if line.startswith("route add") and words[2] in (address, "default"):
+                dev = words[words.index("dev") + 1]
+        if dev is None:             # the link's own network
+            dev, = [dev for dev in ("left", "right", *(leaf.name for leaf in made.leaves))
+                    if peer.get((node, dev)) == owner[address]]
+        delay += netem_ms(files, node, dev)
+        node = peer[node, dev]
+    return delay
+
+
+@strategies.composite
+def scenarios(draw):
+    """Up to four hops with a delay each way, hosts beside them, and one flow between any two ends."""
+    ms = strategies.integers(0, 400)
+    hops = [{"name": f"r{n}", "forward": {"delay_ms": draw(ms)}, "reverse": {"delay_ms": draw(ms)}}
+            for n in range(draw(strategies.integers(1, 4)))]
+    hosts = [{"name": f"h{n}", "at": draw(strategies.sampled_from(hops))["name"], "delay_ms": draw(ms)}
+             for n in range(draw(strategies.integers(0, 3)))]
+    ends = draw(strategies.permutations(["sender", "receiver", *(host["name"] for host in hosts)]))
+    return from_dict({"title": "drawn", "hop": hops, "host": hosts, "flow": [
+        {"cc": "reno", "bytes": 1, "source": ends[0], "to": ends[1]}]})
+
+
+@settings(max_examples=200, deadline=None)
+@given(scenarios())
+def test_a_flows_rtt_is_what_its_packets_pass(made):
+    flow, = made.flows
+    there, back = walked_ms(made, flow.source, flow.to), walked_ms(made, flow.to, flow.source)
+    assert made.rtt_s(flow) == pytest.approx((there + back) / 1e3)
+    passed = [hop for number, hop in enumerate(made.hops) if number in made.way(flow)]
+    to_right = made._node(flow.source) <= made._node(flow.to)
+    assert sum(hop.forward.delay_ms for hop in passed) == pytest.approx(
+        there - sum(leaf.delay_ms for leaf in made.leaves if leaf.name == flow.to) if to_right else 0)
+
+
+def beside(**more):
+    """A host at r1 with 25 ms sends to one at r2, past 10 Mbit/s; the line has 43 ms."""
+    return from_dict({
+        "title": "made up",
+        "hop": [{"name": "r1", "forward": {"rate_mbit": 10, "queue_packets": 9},
+                 "reverse": {"delay_ms": 25}},
+                {"name": "r2", "forward": {"delay_ms": 7}, "reverse": {"delay_ms": 11}}],
+        "host": [{"name": "wireda", "at": "r1", "delay_ms": 25}, {"name": "wiredb", "at": "r2"}],
+        "flow": [{"cc": "reno", "bytes": 1},
+                 {"cc": "reno", "bytes": 1, "source": "wireda", "to": "wiredb"},
+                 {"cc": "reno", "bytes": 1, "source": "receiver", "to": "sender"}], **more})
+
+
+def test_hosts_beside_the_line_have_round_trips_of_their_own():
+    """36.0 ms: what selftests/lab/test_network.py has the kernel measure."""
+    made = beside()
+    assert [made.rtt_s(flow) for flow in made.flows] == pytest.approx([0.043, 0.036, 0.043])
+    assert made.base_rtt_s == pytest.approx(0.043)
+    assert [made.flow_bdp_packets(flow) for flow in made.flows] == [36, 30, None]
+
+
+def test_the_bdp_is_what_leaves_a_full_bottleneck_in_a_round_trip():
+    """By a capture behind it: frames of 1514 bytes back to back for two seconds at 10 Mbit/s."""
+    made = beside()
+    stage = made.bottleneck[1]
+    each_s = made.frame_bytes * 8 / (stage.rate_mbit * 1e6)
+    sent = captures.capture(
+        captures.packet(1 + n * each_s, 40000, FIRST_PORT, 1 + n * made.mss, pcap.ACK,
+                        made.mtu - 40) for n in range(int(2 / each_s)))
+    assert set(sent.wire.tolist()) == {made.frame_bytes}
+    for rtt_s in (0.036, 0.043, 0.6):
+        begins = np.arange(1.0, 2, 0.0137)
+        inside = [int(((sent.t >= begin * 1e9) & (sent.t < (begin + rtt_s) * 1e9)).sum())
+                  for begin in begins]
+        assert max(inside) == made.bdp_packets(stage, rtt_s)
+        assert min(inside) >= made.bdp_packets(stage, rtt_s) - 1
+
+
+def test_time_slots_carry_no_ethernet():
+    mac = {"kind": "bod"}
+    made = beside(hop=[{"name": "r1", "reverse": {"delay_ms": 25}},
+                       {"name": "r2", "forward": {"mac": mac, "delay_ms": 7}}])
+    stage = made.bottleneck[1]
+    assert made.bdp_packets(stage, 1) == np.ceil(stage.speed_mbit * 1e6 / 8 / 1500)
+    assert made.net_rate_bps == pytest.approx(stage.speed_mbit * 1e6 * 1448 / 1500)

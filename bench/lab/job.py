@@ -219,7 +219,8 @@ def _tc_seconds(us: int) -> list[str]:
     return [f"{us / 1e6:g}", f"{(us - 1) / 1e6:g}"]
 
 
-def _sysctls(scenario: Scenario, node: str) -> dict[str, str]:
+def sysctls(scenario: Scenario, node: str) -> dict[str, str]:
+    """What a node's sysctls are set to before anything runs there."""
     # No neighbour discovery or router solicitation beside an IPv4 experiment.
     quiet = {"net.ipv6.conf.all.disable_ipv6": "1"} if scenario.family == 4 else {}
     size = scenario.socket_bytes()
@@ -357,7 +358,7 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
         # One process per namespace: in virtual time a new program is dearer than its work.
         files[f"set-{name}"] = ["set -e", *[
             f"echo {value} > /proc/sys/{key.replace('.', '/')}"
-            for key, value in _sysctls(scenario, name).items()]]
+            for key, value in sysctls(scenario, name).items()]]
         for dev in () if scenario.offload else devs:
             files[f"set-{name}"] += [f"ethtool -K {dev} tso off gso off gro off",
                                      f"ethtool -k {dev} > $OUT/offloads-{name}-{dev}.txt"]

@@ -18,6 +18,10 @@ from .paths import BUILD
 from .scenario import Scenario
 
 TRAFFIC = ("sender.pcap", "bottleneck.pcap", "receiver.pcap", "trace.raw")
+# Of a connection, what both ends have to allow: its bit in TCP_INFO's options, and the sysctl, which is
+# on unless a scenario says otherwise.
+NEGOTIATED = (("SACK", 2, "net.ipv4.tcp_sack"), ("timestamps", 1, "net.ipv4.tcp_timestamps"),
+              ("window scale", 4, "net.ipv4.tcp_window_scaling"))
 FORMAT = 3              # of the stored files; a change makes old runs unknown
 
 
@@ -77,6 +81,23 @@ def traffic_hash(files: dict[str, bytes]) -> str:
     return total.hexdigest()
 
 
+def _check_options(scenario: Scenario, number: int, result: dict) -> None:
+    """The options that a flow's sender has negotiated are what the hosts' settings say.  Tools that
+    open connections by the dozen report none."""
+    flow = scenario.flows[number]
+    if "options" not in result:
+        return
+    ends = (flow.source, scenario.answers(flow))
+    on = [job.sysctls(scenario, end) for end in ends]
+    for name, bit, sysctl in NEGOTIATED:
+        expected = all(settings.get(sysctl, "1") != "0" for settings in on)
+        seen = bool(result["options"] & bit)
+        if seen != expected:
+            words = {True: "on", False: "off"}
+            raise LabError(f"flow {number}: option {name}: expected {words[expected]} between {ends[0]} "
+                           f"and {ends[1]}, seen {words[seen]}")
+
+
 def check(scenario: Scenario, files: dict[str, bytes]) -> None:
     """A run counts when everything asked for is there and nothing was lost on the way."""
     if scenario.trace:
@@ -105,6 +126,7 @@ def check(scenario: Scenario, files: dict[str, bytes]) -> None:
         used = result.get("cc") or result.get("end", {}).get("sender_tcp_congestion")
         if used != flow.names[-1]:
             raise LabError(f"flow {number} ended with {used}, not with {flow.names[-1]}")
+        _check_options(scenario, number, result)
 
 
 class Lab:

@@ -367,6 +367,14 @@ class Scenario:
         first, last = self._node(flow.source), self._node(flow.to)
         return range(max(first, 1) - 1, max(last, 1) - 1)
 
+    def answers(self, flow: Flow) -> str:
+        """Who has the other end of a flow's connection at its source: whom it goes to, or the first
+        proxy on its way, if it goes between the ends of the line and its source connects."""
+        proxies = [hop.name for hop in self.hops if hop.pep]
+        if not proxies or flow.passive or {flow.source, flow.to} != {"sender", "receiver"}:
+            return flow.to
+        return proxies[0 if flow.source == "sender" else -1]
+
     def _delay_ms(self, source: str, to: str) -> float:
         """Propagation delay one way: of the stages, and of the host it ends at, whose delay is on what
         goes to it."""

@@ -33,8 +33,8 @@ def _satellites(run: Run) -> list[dict]:
 
 
 def proxied(run: Run, flow) -> bool:
-    """Is the flow split on its way?  A proxy takes what goes between the ends of the line."""
-    return {flow.source, flow.to} == {"sender", "receiver"} and any(hop.pep for hop in run.scenario.hops)
+    """Is the flow split on its way?"""
+    return run.scenario.answers(flow) != flow.to
 
 
 def of_flow(run: Run, number: int) -> dict:

@@ -195,3 +195,35 @@ def test_constant_rate_is_on_all_connections(henderson):
     for cell in henderson["figure9"].cells:
         other = [flow.source for flow in cell.scenario.flows if flow.cc == "reno"]
         assert other == ([] if "none added" in cell.labels["the others"] else ["standard"])
+
+
+def receivers(made: scenario.Scenario) -> set[str]:
+    return {flow.to for flow in made.flows}
+
+
+def test_newreno_is_without_sack_at_every_receiver(henderson):
+    """Not at the line's end alone: in topology 3 most connections end elsewhere."""
+    labelled = [cell for one in henderson.values() for cell in one.cells
+                if cell.labels.get("TCP") in ("SACK", "NewReno")]
+    assert {len(receivers(cell.scenario)) for cell in labelled} == {1, 5}
+    for cell in labelled:
+        files = job.files(cell.scenario)
+        for host in receivers(cell.scenario):
+            off = b"echo 0 > /proc/sys/net/ipv4/tcp_sack" in files[f"set-{host}"]
+            assert off == (cell.labels["TCP"] == "NewReno"), (cell.labels, host)
+
+
+def test_every_receiver_of_shares_acknowledges_each_segment(henderson):
+    """As `differs` has it, but for the column of today's settings: by its routes."""
+    shares = [one for one in henderson.values() if one.metric in (
+        "share_kbit", "fairness", "share_over_mean", "link_utilisation")]
+    assert len(shares) > 15
+    for one in shares:
+        for cell in one.cells:
+            if cell.labels.get("settings", "of the time") != "of the time":
+                continue
+            files = job.files(cell.scenario)
+            for host in receivers(cell.scenario):
+                routes = [line for line in files[f"ip-{host}"].decode().splitlines()
+                          if line.startswith("route add")]
+                assert routes and all("quickack 1" in line for line in routes), (one.id, host)

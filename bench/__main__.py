@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m bench: the comparison.  python3 -m bench run FILE: one scenario."""
+"""python3 -m bench: the comparison.  python3 -m bench run FILE: one scenario.  python3 -m bench prune:
+forget runs of what is no longer current."""
 
 import argparse
 import dataclasses
@@ -15,7 +16,7 @@ from rich.console import Console
 
 from . import compare, report
 from .command import commit, status_of
-from .lab import host, machine, measure, scenario
+from .lab import host, machine, measure, prune, scenario
 from .lab.errors import LabError
 from .lab.paths import TOP
 from .lab.run import Lab
@@ -100,6 +101,11 @@ def run_one(arguments, console: Console) -> None:
     console.print(f"  hash {run.hash}\n  files {run.folder.relative_to(TOP)}", soft_wrap=True)
 
 
+def forget_old(arguments, console: Console) -> None:
+    count, size = prune.prune()
+    console.print(f"{count} runs removed, {size / 1e6:.0f} MB")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench", description=__doc__)
     parser.add_argument("--kernel", default="6.1",
@@ -114,11 +120,12 @@ def main() -> int:
     one.add_argument("--cc", help="use this congestion control for every flow")
     one.add_argument("--engine", choices=("lab", "host"), default="lab",
                      help="lab: a kernel in virtual time; host: this machine, in real time")
+    commands.add_parser("prune", help="remove kept runs of another image or emulator than the current")
     arguments = parser.parse_args()
     if not re.fullmatch(r"[\w.-]*\w[\w.-]*", arguments.name):
         parser.error(f"--name {arguments.name}: letters, digits, dots and dashes only")
     console = Console(highlight=False)
-    work = run_one if arguments.command else run_comparison
+    work = {"run": run_one, "prune": forget_old, None: run_comparison}[arguments.command]
     return status_of("bench", lambda: work(arguments, console))
 
 

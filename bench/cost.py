@@ -14,7 +14,6 @@ The clock has whole nanoseconds, so a single call is right to one instruction an
 """
 
 import functools
-import hashlib
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,14 +80,15 @@ AFTER = (
 @functools.cache
 def files(release: str) -> dict[str, bytes]:
     """What a run needs in the guest's working directory: the calibration module."""
-    out = BUILD / "cost" / release / hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    kdir = packages.headers(release)
+    out = BUILD / "cost" / release / image.module_key(kdir, [SOURCE])
     with locked("cost"):
         if not (out / "done").exists():
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir(parents=True)
             shutil.copy(SOURCE, out)
             (out / "Kbuild").write_text(f"obj-m := {SOURCE.stem}.o\n")
-            image.kbuild("cost calibration", packages.headers(release), out)
+            image.kbuild("cost calibration", kdir, out)
             (out / "done").touch()
     return {MODULE: image.stripped(out / MODULE)}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import layout, packages
 from .errors import LabError
-from .paths import BUILD, GUEST, TOP, locked
+from .paths import BUILD, GUEST, TOP, locked, scratch_prefix
 
 # What the guest loads before the snapshot: kernel modules the experiments use.  The
 # congestion controls are the ones we are compared with.
@@ -66,8 +66,10 @@ class Image:
 
 def _run(what: str, command: list, **kwargs) -> str:
     """Run a build step; a failure becomes one line that says where the whole output is."""
-    # Run by make, a make of ours would take over its command line's variables.
-    outer = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
+    # Run by make, a make of ours would take over its command line's variables; and what is built is
+    # to be a function of what its key names (toolchain()), not of who calls.
+    outer = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "CC", "KCFLAGS", "KCPPFLAGS",
+             "KAFLAGS", "CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
     environment = {key: value for key, value in os.environ.items() if key not in outer}
     try:
         done = subprocess.run([str(word) for word in command], text=True, env=environment,
@@ -88,17 +90,51 @@ def _source_folders() -> list[Path]:
 
 
 def digest(paths) -> str:
-    """SHA-256 over the names and contents of files."""
+    """SHA-256 over files of the checkout: where they are below it, and their contents."""
     total = hashlib.sha256()
-    for path in sorted(paths):
-        total.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    for name, path in sorted((str(path.relative_to(TOP)), path) for path in paths):
+        total.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
+
+
+def identity_of(vmlinuz: Path, initramfs: Path) -> str:
+    """Of what boots: the contents of both, wherever they are."""
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest()
+                                   for path in (vmlinuz, initramfs))).hexdigest()
+
+
+def key_of(*made_of) -> str:
+    """The name of a folder for something built: a hash of all that made it."""
+    return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def toolchain(compiler: str = "gcc") -> tuple[str, ...]:
+    """Versions, the distribution's part included, of what compiles and links."""
+    return tuple(_run(name, [name, "--version"]).splitlines()[0] for name in (compiler, "as", "ld"))
+
+
+def kernel_compiler(kdir: Path) -> str:
+    """The compiler that a kernel's headers name; Debian's name the one the kernel was built with."""
+    variables = kdir / ".kernelvariables"
+    text = variables.read_text() if variables.exists() else ""
+    named = re.search(r"^CC = .*?(gcc\S*)$", text, re.M)
+    return named[1] if named else "gcc"
+
+
+MODULE_OPTIONS = ["CONFIG_DEBUG_INFO_BTF_MODULES="]
 
 
 def module_flags(folder: Path) -> list[str]:
     """Arguments for make that keep the name of the build folder out of what it builds, and type
     information, which newer headers bring the means for: it takes a program more on the host."""
-    return [f"KCFLAGS=-ffile-prefix-map={folder}/=", "CONFIG_DEBUG_INFO_BTF_MODULES="]
+    return [f"KCFLAGS=-ffile-prefix-map={folder}/=", *MODULE_OPTIONS]
+
+
+def module_key(kdir: Path, sources, *more) -> str:
+    """Of modules built for a kernel: sources, headers, compiler, flags."""
+    return key_of(digest(sources), packages.manifest(kdir.parents[2]),
+                  toolchain(kernel_compiler(kdir)), module_flags(Path("folder")), *more)
 
 
 def kbuild(what: str, kdir: Path, folder: Path) -> None:
@@ -124,9 +160,8 @@ def build_modules(release: str, instead: tuple = ()) -> Path:
                if path.suffix in (".c", ".h")]
     sources.append(TOP / "Kbuild")
     kdir = packages.headers(release)
-    made_of = hashlib.sha256((digest(sources) + repr(instead)).encode()).hexdigest() \
-        if instead else digest(sources)
-    out = BUILD / "modules" / release / made_of[:16]
+    pahole = _run("pahole", ["pahole", "--version"]).strip()        # which reads the layouts
+    out = BUILD / "modules" / release / module_key(kdir, sources, pahole, instead)
     with locked("modules"):
         if (out / "done").exists():
             return out
@@ -143,17 +178,30 @@ def build_modules(release: str, instead: tuple = ()) -> Path:
     return out
 
 
+HELPER_FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-static"]
+
+
+@functools.cache
+def _static_libraries() -> str:
+    """SHA-256 over what the helpers are linked with."""
+    total = hashlib.sha256()
+    for name in ("libc.a", "libm.a", "libgcc.a", "libgcc_eh.a", "crt1.o"):
+        found = Path(_run("gcc", ["gcc", f"-print-file-name={name}"]).strip())
+        total.update(name.encode() + (found.read_bytes() if found.exists() else b""))
+    return total.hexdigest()
+
+
 def build_helper(name: str) -> Path:
     """One of guest/*.c as a static program."""
     source = GUEST / f"{name}.c"
-    program = BUILD / "guest-helpers" / f"{name}-{digest([source])[:16]}"
+    key = key_of(digest([source]), toolchain(), HELPER_FLAGS, _static_libraries())
+    program = BUILD / "guest-helpers" / f"{name}-{key}"
     with locked("helpers"):
         if program.exists():
             return program
         program.parent.mkdir(parents=True, exist_ok=True)
         scratch = program.with_suffix(".part")
-        _run(f"helper {name}", ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static",
-                                "-o", scratch, source, "-lm"])
+        _run(f"helper {name}", ["gcc", *HELPER_FLAGS, "-o", scratch, source, "-lm"])
         scratch.rename(program)
     return program
 
@@ -315,11 +363,11 @@ def build(series: str = "6.1", instead: tuple = (), extras: tuple[str, ...] = ()
     with locked("image"):
         release = packages.kernel_release(series)
         vmlinuz = packages.kernel(release) / "boot" / f"vmlinuz-{release}"
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        with tempfile.TemporaryDirectory(prefix=scratch_prefix("image"), dir=folder) as scratch:
             stage, initramfs = Path(scratch) / "stage", Path(scratch) / "initramfs"
             _stage(release, stage, instead, extras)
             write_cpio(stage, initramfs)
-            identity = digest([vmlinuz, initramfs])
+            identity = identity_of(vmlinuz, initramfs)
             final = folder / f"initramfs-{release}-{identity[:16]}.cpio"
             initramfs.rename(final)
         layouts = json.loads((build_modules(release, instead) / "layouts.json").read_text())

@@ -42,7 +42,7 @@ from pathlib import Path
 
 from .errors import LabError
 from .image import Image
-from .paths import BUILD
+from .paths import BUILD, scratch_prefix
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512
@@ -68,6 +68,24 @@ def qemu_version() -> str:
     """The emulator's version: it is part of a run's identity."""
     said = _tool(QEMU, "--version")
     return re.search(r"version (\S+.*)", said)[1]
+
+
+# What QEMU loads to boot such a machine: the BIOS, which is a package of its own, and two of its own.
+FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "kvmvapic.bin")
+
+
+@cache
+def emulator() -> list[str]:
+    """QEMU's version and a hash of each firmware file that it would load: its folders are searched in
+    its order."""
+    folders = [Path(line) for line in _tool(QEMU, "-L", "help").split()]
+    loaded = []
+    for name in FIRMWARE:
+        found = next((folder / name for folder in folders if (folder / name).exists()), None)
+        if not found:
+            raise LabError(f"{QEMU} has no {name} (Debian: seabios, qemu-system-data)")
+        loaded.append(f"{name} {hashlib.sha256(found.read_bytes()).hexdigest()}")
+    return [qemu_version(), *loaded]
 
 
 def memory_mb(image: Image) -> int:
@@ -227,7 +245,7 @@ class Machine(contextlib.AbstractContextManager):
     def __init__(self, image: Image, console: Path, state: Path | None = None, extra: list = ()):
         with contextlib.ExitStack() as stack:
             (BUILD / "lab").mkdir(parents=True, exist_ok=True)
-            self.scratch = Path(tempfile.mkdtemp(prefix=f"machine-{os.getpid()}-", dir=BUILD / "lab"))
+            self.scratch = Path(tempfile.mkdtemp(prefix=scratch_prefix("machine"), dir=BUILD / "lab"))
             stack.callback(shutil.rmtree, self.scratch, ignore_errors=True)
             self.state = self.scratch / "state.qcow2"
             self.results = self.scratch / "results.tar"
@@ -361,7 +379,7 @@ class Snapshot:
 
 def snapshot(image: Image) -> Snapshot:
     """Boot an image and save it; later calls find what the first one made."""
-    made_of = "\n".join([image.identity, qemu_version(), *settings(image)])
+    made_of = "\n".join([image.identity, *emulator(), *settings(image)])
     key = f"{image.release}-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
     folder = BUILD / "lab" / key
     state, about = folder / "state.qcow2", folder / "about.json"
@@ -454,7 +472,7 @@ def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=
     Returns the files the job left in /run/out.  A non-zero end of the script, a panic, an
     oops, a stall or results cut short are a LabError that names the console log.
     """
-    with tempfile.NamedTemporaryFile(prefix="satcc-job-") as job:
+    with tempfile.NamedTemporaryFile(prefix=scratch_prefix("satcc-job")) as job:
         job.write(_pack(files))
         job.flush()
         began = time.monotonic()

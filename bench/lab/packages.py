@@ -3,9 +3,14 @@
 
 apt fetches them from the machine's own sources and checks its signatures, with a state
 directory of its own under build/: nothing is installed on the host and no root is needed.
+
+Its package lists are fetched once and then kept, so that neither the kernel nor the guest's programs
+change under somebody's figures, and what is there goes on without a network; removing build/apt has
+the lab look again.  Only a file that is no longer to be had has them fetched anew.
 """
 
-import functools
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -43,22 +48,36 @@ def _apt(*argv: str, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-@functools.cache
 def update() -> None:
-    """Fetch the package lists once per process, and only if they are missing."""
-    lists = APT / "state" / "lists"
-    if not any(lists.glob("*_Packages*")):
+    """Fetch the package lists, if they are missing."""
+    if not _lists():
         _apt("apt-get", "update", "-qq")
 
 
-def _fetch(*argv: str, cwd: Path | None = None) -> None:
-    """apt-get; once more with new lists, for the archive drops versions the old ones name."""
-    update()
-    try:
-        _apt("apt-get", *argv, cwd=cwd)
-    except LabError:
-        _apt("apt-get", "update", "-qq")
-        _apt("apt-get", *argv, cwd=cwd)
+def _lists() -> list[tuple]:
+    """What tells one state of the package lists from another."""
+    found = (APT / "state" / "lists").glob("*_Packages*")
+    return sorted((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found)
+
+
+def _files(names: list[str], with_depends: bool) -> dict[str, str]:
+    """Name, which has the version, size and hash of each file that makes up packages, as apt resolves
+    them by the lists there are.  apt takes a second to say so: its answer is kept."""
+    asked = json.dumps([_lists(), names, with_depends])
+    kept = APT / "answers" / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}.json"
+    if not kept.exists():
+        what = ["install"] if with_depends else ["download"]
+        said = _apt("apt-get", "-qq", "-y", "--print-uris", *what, *names)
+        # Where a list has no MD5 sum, `install` prints no hash.
+        words = [line.split() for line in said.splitlines() if line.startswith("'")]
+        found = {name: " ".join(rest) for _, name, *rest in words}
+        if not found:
+            raise LabError(f"apt names no file of {' '.join(names)}")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(found, indent=1))
+        part.rename(kept)
+    return json.loads(kept.read_text())
 
 
 def kernel_release(series: str) -> str:
@@ -82,31 +101,63 @@ def kernel_release(series: str) -> str:
     return max(found[series])[1]
 
 
+MANIFEST = ".files.json"        # in a tree: _files() of what it was made of
+
+
 def unpack(names: list[str], into: Path, with_depends: bool) -> Path:
-    """Fetch packages and unpack them into a folder, whole or not at all.  Returns the folder."""
+    """Fetch packages and unpack them into a folder, whole or not at all; a tree of other packages or
+    versions gives way.  Returns the folder.
+
+    Once more with new lists, for the archive drops versions the old ones name.
+    """
+    update()
     with locked("packages"):
-        if not into.exists():
-            _unpack(names, into, with_depends)
-    return into
+        try:
+            return _unpack(names, into, with_depends)
+        except LabError:
+            try:
+                _apt("apt-get", "update", "-qq")
+                return _unpack(names, into, with_depends)
+            except LabError:
+                # Of before trees had a manifest: without a network there is no other.
+                if into.exists() and not (into / MANIFEST).exists():
+                    return into
+                raise
 
 
-def _unpack(names: list[str], into: Path, with_depends: bool) -> None:
+def _unpack(names: list[str], into: Path, with_depends: bool) -> Path:
+    files = _files(names, with_depends)
+    if (into / MANIFEST).exists() and json.loads((into / MANIFEST).read_text()) == files:
+        return into
     scratch = into.with_name(into.name + ".part")
     subprocess.run(["rm", "-rf", str(scratch)], check=True)
     debs = scratch / "debs"
     debs.mkdir(parents=True)
     if with_depends:
-        _fetch("-o", f"Dir::Cache::archives={debs}", "-y", "-qq", "--download-only",
-               "install", *names)
+        _apt("apt-get", "-o", f"Dir::Cache::archives={debs}", "-y", "-qq", "--download-only",
+             "install", *names)
     else:
-        _fetch("-qq", "download", *names, cwd=debs)
-    for deb in sorted(debs.glob("*.deb")):
+        _apt("apt-get", "-qq", "download", *names, cwd=debs)
+    fetched = sorted(debs.glob("*.deb"))
+    if len(fetched) != len(files):
+        raise LabError(f"apt fetched {len(fetched)} files of {' '.join(names)}, "
+                       f"not the {len(files)} it named")
+    for deb in fetched:
         done = subprocess.run(["dpkg-deb", "-x", str(deb), str(scratch)],
                               text=True, capture_output=True)
         if done.returncode:
             raise LabError(f"cannot unpack {deb.name}: {done.stderr.strip().splitlines()[-1]}")
     subprocess.run(["rm", "-rf", str(debs)], check=True)
+    (scratch / MANIFEST).write_text(json.dumps(files, indent=1))
+    subprocess.run(["rm", "-rf", str(into)], check=True)
     scratch.rename(into)
+    return into
+
+
+def manifest(tree: Path) -> str:
+    """What a tree was made of, as text."""
+    path = tree / MANIFEST
+    return path.read_text() if path.exists() else "unknown"
 
 
 def kernel(release: str) -> Path:
@@ -116,19 +167,26 @@ def kernel(release: str) -> Path:
 
 def headers(release: str) -> Path:
     """The build tree of a kernel (what KDIR names), made usable outside /usr/src."""
-    root = BUILD / "kernels" / release / "headers"
+    root = unpack(_header_packages(release), BUILD / "kernels" / release / "headers", False)
     kdir = root / "usr/src" / f"linux-headers-{release}"
-    if not root.exists():
-        update()
-        depends = _apt("apt-cache", "depends", f"linux-headers-{release}")
-        needed = re.findall(r"Depends: (linux-(?:headers|kbuild)-\S+)", depends)
-        unpack([f"linux-headers-{release}", *needed], root, False)
     makefile = kdir / "Makefile"
     text = makefile.read_text()
     fixed = re.sub(r"^include .*(/usr/src/)", rf"include {root}\1", text, flags=re.M)
     if fixed != text:
         makefile.write_text(fixed)
     return kdir
+
+
+def _header_packages(release: str) -> list[str]:
+    """The package of a kernel's headers and those it is nothing without, but for the compiler."""
+    update()
+    kept = APT / "answers" / f"headers-{release}.json"
+    if not kept.exists():
+        depends = _apt("apt-cache", "depends", f"linux-headers-{release}")
+        needed = re.findall(r"Depends: (linux-(?:headers|kbuild)-\S+)", depends)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps([f"linux-headers-{release}", *needed]))
+    return json.loads(kept.read_text())
 
 
 GUEST_PACKAGES = ["busybox-static", "iproute2", "iperf3", "tcpdump", "ethtool", "kmod", "dash",

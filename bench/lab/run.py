@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from . import image, job, machine, pcap, satellite, trace
 from .errors import LabError
-from .paths import BUILD
+from .paths import BUILD, TOP, remove_abandoned, scratch_prefix
 from .scenario import Scenario
 
 TRAFFIC = ("sender.pcap", "bottleneck.pcap", "receiver.pcap", "trace.raw")
@@ -22,7 +23,8 @@ TRAFFIC = ("sender.pcap", "bottleneck.pcap", "receiver.pcap", "trace.raw")
 # on unless a scenario says otherwise.
 NEGOTIATED = (("SACK", 2, "net.ipv4.tcp_sack"), ("timestamps", 1, "net.ipv4.tcp_timestamps"),
               ("window scale", 4, "net.ipv4.tcp_window_scaling"))
-FORMAT = 3              # of the stored files; a change makes old runs unknown
+META = "meta.json"
+FORMAT = 4              # of the stored files; a change makes old runs unknown
 
 
 @dataclass(frozen=True)
@@ -129,23 +131,68 @@ def check(scenario: Scenario, files: dict[str, bytes]) -> None:
         _check_options(scenario, number, result)
 
 
+def _digests(files: dict[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+
+
+def why_not_served(scenario: Scenario, folder: Path, meta: dict) -> str | None:
+    """What of a kept run is not as it was when it ended, or would not count today; None: nothing."""
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != META}
+    now = _digests(files)
+    for name, digest in meta.get("files", {"files": ""}).items():
+        if now.get(name) != digest:
+            return f"{name} is {'not what the run left' if name in now else 'gone'}"
+    if traffic_hash(files) != meta["hash"]:
+        return "its hash is not that of its captures and trace"
+    try:
+        check(scenario, files)
+    except LabError as error:
+        return str(error)
+    return None
+
+
+def _clear_up() -> None:
+    """Remove what killed processes have left behind."""
+    for what in ("machine", "image"):
+        remove_abandoned(BUILD / "lab", what)
+    remove_abandoned(Path(tempfile.gettempdir()), "satcc-job")
+    for folder in (BUILD / "runs").glob("*"):
+        remove_abandoned(folder, "part")
+
+
 class Lab:
     """A kernel, booted and saved, that plays scenarios.  extras: image.build()'s.  made: an image
     that is built already, in place of both."""
 
     def __init__(self, kernel: str = "6.1", extras: tuple[str, ...] = (),
                  made: image.Image | None = None):
+        _clear_up()
         self.image = made or image.build(kernel, extras=extras)
         self.snapshot = machine.snapshot(self.image)
 
     def identity(self, scenario: Scenario, extra: dict[str, bytes]) -> str:
         """Hash of all that decides a run's packets."""
         total = hashlib.sha256(json.dumps([
-            FORMAT, self.image.identity, machine.qemu_version(), machine.settings(self.image)]).encode())
+            FORMAT, self.image.identity, machine.emulator(), machine.settings(self.image)]).encode())
         files = {**job.files(scenario), **extra}
         for name in sorted(files):
             total.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())
         return total.hexdigest()
+
+    @staticmethod
+    def _kept(scenario: Scenario, folder: Path) -> Run | None:
+        """The run that a folder has, if it is whole and counts today."""
+        try:
+            meta = json.loads((folder / META).read_text())
+            reason = why_not_served(scenario, folder, meta)
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            reason = f"{META} is not what the run left"
+        if reason:
+            print(f"bench: {folder.relative_to(TOP)}: {reason}; played anew", file=sys.stderr)
+            return None
+        return Run(scenario, folder, meta, True)
 
     def run(self, scenario: Scenario, extra: dict[str, bytes] | None = None, *,
             use_cache: bool = True, on_progress=None) -> Run:
@@ -157,8 +204,8 @@ class Lab:
         extra = extra or {}
         identity = self.identity(scenario, extra)
         folder = BUILD / "runs" / identity[:2] / identity
-        if use_cache and (folder / "meta.json").exists():
-            return Run(scenario, folder, json.loads((folder / "meta.json").read_text()), True)
+        if use_cache and (kept := self._kept(scenario, folder)):
+            return kept
         console = BUILD / "log" / f"run-{identity[:16]}-{os.getpid()}-{time.monotonic_ns()}.log"
 
         def heard(text: str):
@@ -174,7 +221,8 @@ class Lab:
         meta = {
             "scenario": scenario.as_dict(), "scenario_digest": scenario.digest(),
             "seed": scenario.seed, "kernel": outcome.files["kernel"].decode().strip(),
-            "image": self.image.identity, "emulator": machine.qemu_version(),
+            "format": FORMAT, "image": self.image.identity, "extras": list(self.image.extras),
+            "emulator": machine.qemu_version(), "machine": machine.emulator(),
             "modules": dict(line.split() for line in outcome.files["modules"].decode().splitlines()),
             "layouts": {cc: self.image.layouts[cc] for cc in job.witnessed(scenario)
                         if cc in self.image.layouts},
@@ -183,6 +231,7 @@ class Lab:
             "flows_wall_s": outcome.flows_wall_s,
         }
         files = {**outcome.files, "console.log": console.read_bytes()}
+        meta["files"] = _digests(files)
         console.unlink()
         _keep(folder, files, meta)
         return Run(scenario, folder, meta, False)
@@ -191,14 +240,14 @@ class Lab:
 def _keep(folder: Path, files: dict[str, bytes], meta: dict) -> None:
     """Store a run, whole or not at all: the folder appears under its name when complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f"part-{os.getpid()}-"
+    prefix = scratch_prefix("part")
     with (folder.parent / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
         try:
             for name, content in files.items():
                 (scratch / name).write_bytes(content)
-            (scratch / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
+            (scratch / META).write_text(json.dumps(meta, indent=1, sort_keys=True))
             if folder.exists():         # a reader of the old one may be at it: move it whole
                 old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
                 folder.rename(old)

@@ -2,10 +2,14 @@
 """What makes a run count, new or kept, without a guest."""
 
 import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from bench.lab import run, scenario
+from bench.lab import image, machine, packages, paths, prune, run, scenario
 from bench.lab.errors import LabError
 
 SACK, TIMESTAMPS, WINDOW_SCALE = 2, 1, 4
@@ -66,3 +70,293 @@ def test_a_flow_through_a_proxy_negotiates_with_the_proxy():
 
 def test_tools_that_report_no_options_are_not_asked():
     run.check(made(), {**ended(ALL), "flow-1.json": b'{"cc": "reno"}'})
+
+
+# ---- kept runs -------------------------------------------------------------
+
+CAPTURE = b"a capture"
+PLAYED = {**ended(ALL, ALL), "sender.pcap": CAPTURE, "kernel": b"6.1.0-1-amd64\n", "modules": b"",
+          "qdisc-r1.json": b"[]"}
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """A build folder of its own, and an emulator that plays what PLAYED says, counted."""
+    for module in (run, prune, packages, image):
+        monkeypatch.setattr(module, "BUILD", tmp_path)
+    monkeypatch.setattr(packages, "APT", tmp_path / "apt")
+    monkeypatch.setattr(run, "TOP", tmp_path)
+    (tmp_path / "log").mkdir()
+    monkeypatch.setattr(machine, "qemu_version", lambda: "7")
+    monkeypatch.setattr(machine, "emulator", lambda: ["7", "a BIOS"])
+    monkeypatch.setattr(machine, "snapshot", lambda image: None)
+    return tmp_path
+
+
+@pytest.fixture
+def lab(build, monkeypatch):
+    """A Lab without a guest; .played counts."""
+    made_up = run.Lab(made=image.Image("6.1.0-1-amd64", None, None, "image one", (), {}))
+    made_up.played, made_up.files = 0, PLAYED
+
+    def play(snapshot, files, console, on_progress):
+        made_up.played += 1
+        console.write_text("booted")
+        return machine.Outcome(made_up.files, 1, 1, 1)
+
+    monkeypatch.setattr(machine, "run_job", play)
+    return made_up
+
+
+def test_a_kept_run_is_served_once_it_is_verified(lab, capsys):
+    first, second = lab.run(made()), lab.run(made())
+    assert lab.played == 1 and second.from_cache
+    assert second.meta == json.loads(json.dumps(first.meta))
+    assert second.hash == run.traffic_hash(PLAYED)
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name, content", [
+    ("flow-0.json", b'{"cc": "reno", "options": 7, "min_rtt": 123456}'),
+    ("sender.pcap", CAPTURE[:4]), ("qdisc-r1.json", None), ("receiver.pcap", b"not of this run")])
+def test_a_run_that_was_touched_is_played_anew(lab, capsys, name, content):
+    folder = lab.run(made()).folder
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(content)
+    again = lab.run(made())
+    assert lab.played == 2 and not again.from_cache
+    said, = capsys.readouterr().err.splitlines()
+    said_of = "its hash is not that of its captures" if name == "receiver.pcap" else name
+    assert said_of in said and said.endswith("; played anew")
+    assert not (folder / name).exists() if name == "receiver.pcap" else \
+        (folder / name).read_bytes() == PLAYED[name]
+    assert lab.run(made()).from_cache
+
+
+@pytest.mark.parametrize("text", ["{}", "cut", '{"files": {}, "hash": "another"}'])
+def test_a_run_whose_record_was_touched_is_played_anew(lab, capsys, text):
+    (lab.run(made()).folder / "meta.json").write_text(text)
+    assert not lab.run(made()).from_cache
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_kept_run_passes_the_check_of_today(lab, capsys, monkeypatch):
+    lab.run(made())
+    monkeypatch.setattr(run, "check", lambda scenario, files: (_ for _ in ()).throw(
+        LabError("flow 0: a rule that was added")) if lab.played == 1 else None)
+    assert not lab.run(made()).from_cache
+    assert "flow 0: a rule that was added; played anew" in capsys.readouterr().err
+
+
+def test_another_bios_is_another_run(lab, monkeypatch):
+    lab.run(made())
+    monkeypatch.setattr(machine, "emulator", lambda: ["7", "another BIOS"])
+    assert not lab.run(made()).from_cache
+
+
+def test_firmware_is_what_the_emulator_would_load(monkeypatch, tmp_path):
+    for folder, name in (("qemu", "linuxboot_dma.bin"), ("qemu", "kvmvapic.bin"),
+                         ("bios", "bios-256k.bin"), ("later", "bios-256k.bin")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).write_text(folder)
+    folders = "\n".join(str(tmp_path / name) for name in ("qemu", "bios", "later"))
+    monkeypatch.setattr(machine, "_tool", lambda *command: folders)
+    monkeypatch.setattr(machine, "qemu_version", lambda: "7")
+    before = machine.emulator.__wrapped__()
+    (tmp_path / "later/bios-256k.bin").write_text("not looked at")
+    assert machine.emulator.__wrapped__() == before and len(before) == 4
+    (tmp_path / "bios/bios-256k.bin").write_text("another")
+    assert machine.emulator.__wrapped__() != before
+    (tmp_path / "qemu/kvmvapic.bin").unlink()
+    with pytest.raises(LabError, match="no kvmvapic.bin"):
+        machine.emulator.__wrapped__()
+
+
+# ---- what killed processes leave -------------------------------------------
+
+def test_a_killed_process_leaves_nothing_for_ever(lab, build, monkeypatch):
+    """The next Lab removes what is of processes that are gone, and nothing of those that live."""
+    monkeypatch.setattr(tempfile, "tempdir", str(build / "tmp"))
+    folders = {"machine": build / "lab", "image": build / "lab", "part": build / "runs/3d",
+               "satcc-job": build / "tmp"}
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    script = ("import sys, tempfile; from pathlib import Path\n"
+              "from bench.lab.paths import scratch_prefix\n"
+              "for what, folder in zip(sys.argv[1::2], sys.argv[2::2]):\n"
+              "    if what == 'satcc-job': tempfile.mkstemp(prefix=scratch_prefix(what), dir=folder)\n"
+              "    else: Path(tempfile.mkdtemp(prefix=scratch_prefix(what), dir=folder), 'x').touch()\n"
+              "    print(what)\n"
+              "sys.stdout.flush(); import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n")
+    words = [str(word) for pair in folders.items() for word in pair]
+    subprocess.run([sys.executable, "-c", script, *words], cwd=paths.TOP, capture_output=True)
+    mine = [Path(tempfile.mkdtemp(prefix=paths.scratch_prefix(what), dir=folder))
+            for what, folder in folders.items()]
+    elsewhere = build / "lab/machine-999999999-another.machine-x"
+    elsewhere.mkdir()
+    left = [path for folder in set(folders.values()) for path in folder.iterdir()]
+    assert len(left) == 4 + len(mine) + 1
+    run.Lab(made=lab.image)
+    assert {path for folder in set(folders.values()) for path in folder.iterdir()} == {*mine, elsewhere}
+
+
+# ---- prune -----------------------------------------------------------------
+
+def test_prune_keeps_what_would_be_found(lab, build, monkeypatch):
+    kept = lab.run(made()).folder
+    lab.image = image.Image("6.1.0-1-amd64", None, None, "image of yesterday", (), {})
+    old = lab.run(made()).folder
+    lab.image = image.Image("6.1.0-1-amd64", None, None, "with extras", ("papers",), {})
+    extra = lab.run(made()).folder
+    lab.image = image.Image("6.12.1-amd64", None, None, "no such kernel any more", (), {})
+    lab.files = {**PLAYED, "kernel": b"6.12.1-amd64\n"}
+    gone = lab.run(made()).folder
+    before = build / "runs/00/of-a-format-before"
+    before.mkdir(parents=True)
+    (before / "meta.json").write_text('{"image": "image one", "kernel": "6.1.0-1-amd64"}')
+
+    def built(series, extras=()):
+        if series != "6.1":
+            raise LabError(f"no packaged kernel {series}")
+        identity = "with extras" if extras else "image one"
+        return image.Image("6.1.0-1-amd64", None, None, identity, extras, {})
+
+    monkeypatch.setattr(image, "build", built)
+    count, size = prune.prune()
+    assert count == 3 and size > 0
+    assert kept.exists() and extra.exists()
+    assert not old.exists() and not gone.exists() and not before.exists()
+    assert prune.prune() == (0, 0)
+
+
+# ---- keys of what is built -------------------------------------------------
+
+@pytest.fixture
+def apt(build, monkeypatch):
+    """apt with lists, and packages whose versions the tests change; .calls has what it was asked."""
+    lists = build / "apt/state/lists"
+    lists.mkdir(parents=True)
+    (lists / "a_Packages").touch()
+    versions, calls = {"busybox": "1"}, []
+
+    def run_apt(*argv, cwd=None):
+        calls.append(argv)
+        if "update" in argv:
+            return ""
+        if "--print-uris" in argv:
+            return "".join(f"'http://mirror/{name}' {name}_{version}_amd64.deb 9 \n"
+                           for name, version in versions.items() if name in argv)
+        for name in argv[argv.index("download") + 1:]:
+            if versions[name] == "dropped":
+                raise LabError("404")
+            (cwd / f"{name}_{versions[name]}_amd64.deb").touch()
+        return ""
+
+    monkeypatch.setattr(packages, "_apt", run_apt)
+    plain = subprocess.run
+
+    def no_dpkg(command, **keywords):
+        if command[0] == "dpkg-deb":
+            (Path(command[3]) / Path(command[2]).name).touch()
+            return subprocess.CompletedProcess(command, 0)
+        return plain(command, **keywords)
+
+    monkeypatch.setattr(packages.subprocess, "run", no_dpkg)
+    monkeypatch.setattr(paths, "BUILD", build)
+    run_apt.versions, run_apt.calls, run_apt.lists = versions, calls, lists
+    return run_apt
+
+
+def unpacked(tree: Path) -> set[str]:
+    return {path.name for path in tree.iterdir() if path.suffix == ".deb"}
+
+
+def test_a_tree_is_of_its_packages_and_their_versions(build, apt):
+    tree = build / "guest-programs"
+    packages.unpack(["busybox"], tree, False)
+    asked = len(apt.calls)
+    assert packages.unpack(["busybox"], tree, False) == tree
+    assert len(apt.calls) == asked          # not even apt is asked again: it may be offline
+    said = packages.manifest(tree)
+    apt.versions["jq"] = "1"
+    packages.unpack(["busybox", "jq"], tree, False)
+    assert unpacked(tree) == {"busybox_1_amd64.deb", "jq_1_amd64.deb"}
+    apt.versions["busybox"] = "2"
+    (apt.lists / "b_Packages").touch()      # new lists
+    packages.unpack(["busybox"], tree, False)
+    assert unpacked(tree) == {"busybox_2_amd64.deb"} and packages.manifest(tree) != said
+
+
+def test_a_tree_without_a_manifest_is_made_anew_or_offline_kept(build, apt):
+    """As those of before manifests are."""
+    tree = build / "guest-programs"
+    packages.unpack(["busybox"], tree, False)
+    (tree / packages.MANIFEST).unlink()
+    (tree / "busybox_1_amd64.deb").rename(tree / "busybox_0_amd64.deb")
+    apt.versions["busybox"] = "dropped"
+    assert packages.unpack(["busybox"], tree, False) == tree
+    assert unpacked(tree) == {"busybox_0_amd64.deb"} and packages.manifest(tree) == "unknown"
+    apt.versions["busybox"] = "1"
+    (apt.lists / "b_Packages").touch()
+    packages.unpack(["busybox"], tree, False)
+    assert unpacked(tree) == {"busybox_1_amd64.deb"}
+
+
+def test_lists_are_fetched_when_a_file_is_not_to_be_had(build, apt):
+    apt.versions["busybox"] = "dropped"
+    plain, calls = packages._apt, []
+
+    def updated(*argv, cwd=None):
+        if "update" in argv:
+            calls.append(argv)
+            apt.versions["busybox"] = "3"
+            (apt.lists / "c_Packages").touch()
+        return plain(*argv, cwd=cwd)
+
+    packages._apt = updated                 # monkeypatch puts the first back
+    tree = packages.unpack(["busybox"], build / "guest-programs", False)
+    assert len(calls) == 1 and (tree / "busybox_3_amd64.deb").exists()
+
+
+def test_a_digest_knows_which_folder_a_file_is_in(tmp_path, monkeypatch):
+    monkeypatch.setattr(image, "TOP", tmp_path)
+    for folder in ("mtsi", "modules"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "bwe.h").write_text("the same")
+    assert image.digest([tmp_path / "mtsi/bwe.h"]) != image.digest([tmp_path / "modules/bwe.h"])
+
+
+def test_what_is_built_is_keyed_by_compiler_and_flags(monkeypatch, tmp_path):
+    kdir = tmp_path / "headers/usr/src/linux"
+    kdir.mkdir(parents=True)
+    (kdir / ".kernelvariables").write_text("override ARCH = x86\nCC = $(CROSS_COMPILE)gcc-12\n")
+    assert image.kernel_compiler(kdir) == "gcc-12"
+    source = [paths.TOP / "Kbuild"]
+    asked = []
+
+    def version(compiler="gcc"):
+        asked.append(compiler)
+        return (f"{compiler} 12.2",)
+
+    monkeypatch.setattr(image, "toolchain", version)
+    first = image.module_key(kdir, source)
+    assert first == image.module_key(kdir, source) and asked[-1] == "gcc-12"
+    keys = {first, image.module_key(kdir, source, "more"),
+            image.module_key(kdir, [paths.TOP / "Makefile"])}
+    monkeypatch.setattr(image, "MODULE_OPTIONS", ["CONFIG_OTHER=y"])
+    keys.add(image.module_key(kdir, source))
+    monkeypatch.setattr(image, "toolchain", lambda compiler="gcc": ("gcc 13",))
+    keys.add(image.module_key(kdir, source))
+    (tmp_path / "headers" / packages.MANIFEST).write_text("another version")
+    keys.add(image.module_key(kdir, source))
+    assert len(keys) == 6
+
+
+def test_a_callers_flags_are_not_built_in(monkeypatch):
+    monkeypatch.setenv("KCFLAGS", "-O0")
+    monkeypatch.setenv("CC", "tcc")
+    monkeypatch.setenv("KEPT", "yes")
+    said = image._run("env", ["env"])
+    assert "KEPT=yes" in said and "KCFLAGS" not in said and "CC=" not in said

@@ -82,7 +82,7 @@ class PythonLab(Lab):
         initramfs = paths.BUILD / "lab" / f"initramfs-{plain.release}-{made[:16]}.cpio"
         initramfs.write_bytes(blob)
         self.image = dataclasses.replace(plain, initramfs=initramfs,
-                                         identity=image.digest([plain.vmlinuz, initramfs]))
+                                         identity=image.identity_of(plain.vmlinuz, initramfs))
         self.snapshot = machine.snapshot(self.image)
 
     def record(self, scenario, arguments, meanwhile="", stop=""):

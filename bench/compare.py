@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from . import cost, overhead, progress
+from . import cost, floors, overhead, progress
 from .lab import machine, measure, scenario
 from .lab.errors import LabError
 from .lab.run import Lab, Run
@@ -27,6 +27,8 @@ SHOWN_TRANSFER = 1_000_000      # the size whose time sequence is drawn
 # restore and set-up, and then so much per data packet.
 FIXED_WALL_S = 1.6
 PACKET_WALL_S = 0.00028
+SIZED = ("transfer", "floor", "log")        # kinds of runs whose amount is bytes
+FLOOR = "stock"                             # of floors.RECEIVERS: the one in the tables
 
 
 @dataclass(frozen=True)
@@ -50,21 +52,21 @@ class Item:
 
     link: str
     policy: Policy
-    kind: str                   # transfer, bulk, beside, cost, log, long, shared; see plan()
+    kind: str                   # transfer, floor, bulk, beside, cost, log, long, shared; see plan()
     amount: int                 # bytes of a transfer or log; of the others, seconds
     loss_pct: float
     seed: int
     scenario: Scenario
-    mode: str = ""              # of log: what of it is on, see overhead.py; of a floor, see geo.py
+    mode: str = ""              # of log: what of it is on, see overhead.py; of a floor, its receiver
 
     def expected_wall_s(self) -> float:
-        size = self.amount if self.kind in ("transfer", "log") else \
+        size = self.amount if self.kind in SIZED else \
             self.amount * self.scenario.net_rate_bps / 8
         # Loss keeps most senders far below the link's rate.
         return FIXED_WALL_S + size / self.scenario.mss * PACKET_WALL_S / (3 if self.loss_pct else 1)
 
     def expected_virtual_s(self) -> float:
-        return self.scenario.ideal_s(self.amount) if self.kind in ("transfer", "log") else self.amount
+        return self.scenario.ideal_s(self.amount) if self.kind in SIZED else self.amount
 
     def files(self, release: str) -> dict[str, bytes]:
         """What the guest needs beside the scenario."""
@@ -98,7 +100,8 @@ def _read(name: str) -> Scenario:
 def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
     """Read the comparison's data file and lay out its runs.
 
-    transfer, bulk: every policy alone on every link.  beside: every policy and a rival on a link
+    transfer, bulk: every policy alone on every link.  floor: each transfer by a sender that only the
+    link and a stock receiver hold back.  beside: every policy and a rival on a link
     that is neither's.  cost: a policy alone, its instructions counted.
     log: one transfer with each of the logger's events.
     long: on a faster link at random loss; shared: several flows of one policy there.
@@ -115,6 +118,9 @@ def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
             items += [_item(name, base, policy, "bulk", data["bulk_seconds"], loss_pct, seed)
                       for loss_pct in data["bulk_loss_pct"]
                       for seed in (data["seeds"] if loss_pct else [1])]
+        items += [Item(name, Policy(floors.CC), "floor", size, 0, 1,
+                       floors.unlimited(dataclasses.replace(base, trace=()), size, FLOOR), FLOOR)
+                  for size in data["transfers"]]
     items += _beside_items(data["beside"], policies)
     items += _cost_items(data["cost"], policies) + _log_items(data["log"])
     if long:
@@ -251,6 +257,11 @@ def _transfer_row(item: Item, run: Run) -> dict:
     return {"policy": item.policy.label, "bytes": item.amount,
             "seconds": view.transfer_s(item.amount), "ideal_s": item.scenario.ideal_s(item.amount),
             "drops": measure.queue_drops(run), "retransmits": int(view.is_retransmit.sum()),
+            "receiver_limited_s": floors.receiver_limited_s(run), "hash": run.hash}
+
+
+def _floor_row(item: Item, run: Run) -> dict:
+    return {"bytes": item.amount, "seconds": measure.FlowView(run).transfer_s(item.amount),
             "hash": run.hash}
 
 
@@ -414,13 +425,14 @@ def collect(made: Plan, runs: list[Run], check=None) -> dict:
     links = []
     for name, base in made.links.items():
         mine = [(item, run) for item, run in pairs
-                if item.link == name and item.kind in ("transfer", "bulk")]
+                if item.link == name and item.kind in ("transfer", "floor", "bulk")]
         bulk = [(policy, loss_pct) for policy in made.policies
                 for loss_pct in sorted({item.loss_pct for item, _ in mine if item.kind == "bulk"})]
         seconds = next(item.amount for item, _ in mine if item.kind == "bulk")
         links.append({
             **link_facts(name, base),
             "transfers": [_transfer_row(item, run) for item, run in mine if item.kind == "transfer"],
+            "floors": [_floor_row(item, run) for item, run in mine if item.kind == "floor"],
             "bulk": [_bulk_row(policy, loss_pct, [
                 (item, run) for item, run in mine
                 if item.kind == "bulk" and (item.policy, item.loss_pct) == (policy, loss_pct)])

@@ -5,12 +5,10 @@ geo.toml has the links, sizes and objectives.  Beside what each policy takes sta
 first SYN to the ACK of the last byte:
 
     floor       two round trips and the payload at the bottleneck's net rate: no sender is faster
-    receiver    a sender without congestion control, on the same link with a queue that drops nothing:
-                what the receiver's window, which Linux opens from 64 kB on, lets through.  No floor
-                where the return link is so slow that its bursts cost ACKs
-    stock       the same with the receive buffer that Linux has unless told otherwise, 6 MB at most;
-                the policies, as everywhere in the lab, send to a receiver with room for four times
-                bandwidth-delay product and queue
+    receiver    a sender without congestion control, see floors.py: what the receiver's window lets
+                through.  No floor where the return link is so slow that its bursts cost ACKs
+    stock       the same with the receive buffer that Linux has unless told otherwise; the policies,
+                as everywhere in the lab, send to a wider one
 """
 
 import argparse
@@ -28,7 +26,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from . import compare, report
+from . import compare, floors, report
 from .command import commit, status_of
 from .compare import Item, Policy
 from .lab import machine, measure, scenario
@@ -38,11 +36,6 @@ from .lab.run import Lab
 from .lab.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
-# "Without congestion control": reno whose first window is more than any transfer needs, unpaced.
-UNLIMITED = Policy("reno")
-UNLIMITED_SEGMENTS = 100_000
-ROOM = {"net.ipv4.tcp_wmem": "4096 16384 400000000"}        # bytes, for the largest transfer
-RECEIVERS = {"receiver": {}, "stock": {"net.ipv4.tcp_rmem": "4096 131072 6291456"}}
 GIVE_UP = "sleep {seconds}; kill $flows"       # of the job's script: the senders
 
 
@@ -106,21 +99,12 @@ class Row:
     def unlimited(self, size: int, receiver: str) -> Scenario:
         """What only the rate and a receiver hold back: no loss, a queue for all of it."""
         lossless = dataclasses.replace(self, loss_pct=0, return_loss_pct=0, outage_every_s=0)
-        made = lossless.scenario(UNLIMITED.cc, size, 1)
-        # As large as for the policies, whose queue is shorter.
-        buffer = f"4096 {made.socket_bytes()} {made.socket_bytes()}"
-        deep = scenario.Stage(rate_mbit=self.forward_mbit, queue_packets=UNLIMITED_SEGMENTS)
-        changes = tuple(dataclasses.replace(change, forward=dataclasses.replace(
-            change.forward, queue_packets=UNLIMITED_SEGMENTS)) for change in made.changes)
-        return dataclasses.replace(
-            made, hops=(dataclasses.replace(made.hops[0], forward=deep), *made.hops[1:]),
-            changes=changes, sender=scenario.Host(initcwnd=UNLIMITED_SEGMENTS, sysctl=ROOM),
-            receiver=scenario.Host(sysctl={"net.ipv4.tcp_rmem": buffer, **RECEIVERS[receiver]})).check()
+        return floors.unlimited(lossless.scenario(floors.CC, size, 1), size, receiver)
 
     def floor_s(self, size: int) -> float:
         """No sender is faster: a round trip for the handshake, the payload at the net rate of the
         time, a round trip for the last byte and its ACK.  What random loss takes must be sent again."""
-        plain = self.scenario(UNLIMITED.cc, 1, 1)
+        plain = self.scenario(floors.CC, 1, 1)
         rate = plain.net_rate_bps / 8 * (1 - self.loss_pct / 100)
         rtt_s, ends = plain.base_rtt_s, size / rate
         before = max(0, self.then_s - rtt_s) if self.then_mbit else math.inf
@@ -144,14 +128,14 @@ def rows(data: dict) -> list[tuple[str, Row]]:
 
 
 def plan(data: dict) -> list[tuple[Row, int, Item]]:
-    """Every run: (row, bytes, item).  Those with a mode are floors with one of RECEIVERS."""
+    """Every run: (row, bytes, item).  Those with a mode are floors with one of floors.RECEIVERS."""
     made = []
     for _, row in rows(data):
         for size in row.bytes:
             runs = [(Policy(cc), seed, row.scenario(cc, size, seed), "") for cc in data["policies"]
                     for seed in (data["seeds"] if row.random else [1])]
-            floors = [(UNLIMITED, 1, row.unlimited(size, name), name) for name in RECEIVERS]
-            for policy, seed, played, mode in runs + floors:
+            held = [(Policy(floors.CC), 1, row.unlimited(size, name), name) for name in floors.RECEIVERS]
+            for policy, seed, played, mode in runs + held:
                 item = Item(row.name, policy, "transfer", size, row.loss_pct, seed, played, mode)
                 made.append((row, size, item))
     return made
@@ -172,7 +156,7 @@ def collect(data: dict, planned, runs) -> dict:
             one[f"{item.mode}_s"] = took
             continue
         for key, value in (("seconds", took), ("drops", measure.queue_drops(run)),
-                           ("receiver_limited_s", run.json("flow-0.json")["rwnd_limited"] / 1e6),
+                           ("receiver_limited_s", floors.receiver_limited_s(run)),
                            ("hash", run.hash)):
             one[key].setdefault(item.policy.cc, []).append(value)
     return {"title": data["title"], "policies": data["policies"], "rows": list(found.values())}
@@ -192,10 +176,10 @@ def cells(row: dict, policies: list[str]) -> list[str]:
     for cc in policies:
         text = f"{times[cc]:.2f}" if math.isfinite(times[cc]) else f"> {row['give_up_s']}"
         line.append(text + ("*" if text == f"{best:.2f}" else ""))
-    floors = [f"{row[key]:.2f}" for key in ("floor_s", "receiver_s", "stock_s")]
+    least = [f"{row[key]:.2f}" for key in ("floor_s", "receiver_s", "stock_s")]
     held = statistics.median(row["receiver_limited_s"][policies[0]])
     drops = statistics.median(row["drops"][policies[0]])
-    return [*line, report.MISSING if met is None else f"{met:g}", *floors, f"{held:.2f}", f"{drops:.0f}"]
+    return [*line, report.MISSING if met is None else f"{met:g}", *least, f"{held:.2f}", f"{drops:.0f}"]
 
 
 def missed(data: dict) -> list[str]:

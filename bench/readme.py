@@ -19,7 +19,8 @@ from . import geo, report
 from .lab.paths import TOP
 
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.S)
-IDEAL = "no sender can beat"
+IDEAL = "no sender can beat: the link"
+STOCK = "no sender can beat: a stock receiver"
 
 
 def text_of(value, digits: int | None = None) -> str:
@@ -52,21 +53,26 @@ def links(data: dict) -> str:
     """Every link: a row a policy, in seconds, packets and Mbit/s."""
     sizes = report.transfer_sizes(data["links"][0])
     losses = report.bulk_losses(data["links"][0])
-    rows = [["", *map(report.format_bytes, sizes), "drops", "90 % of the link after",
+    rows = [["", *map(report.format_bytes, sizes), "held", "drops", "90 % of the link after",
              *(f"goodput, {report.format_loss(loss)}" for loss in losses)]]
     for link in data["links"]:
-        units = ["s"] * len(sizes) + ["packets", "s"] + ["Mbit/s"] * len(losses)
+        units = ["s"] * len(sizes) + ["s", "packets", "s"] + ["Mbit/s"] * len(losses)
         rows.append([f"**{link['name']}**", *units])
         times = [report.transfer_values(link, size, "seconds") for size in sizes]
+        held = report.transfer_values(link, sizes[-1], "receiver_limited_s")
         drops = report.transfer_values(link, sizes[-1], "drops")
         reached = report.bulk_values(link, 0, "t90_s")
         goodput = [report.bulk_values(link, loss, "goodput_mbit") for loss in losses]
         for policy in data["policies"]:
             rows.append([label(policy), *(text_of(median(one.get(policy))) for one in times),
-                         text_of(median(drops.get(policy)), 0), text_of(median(reached.get(policy))),
+                         text_of(median(held.get(policy))), text_of(median(drops.get(policy)), 0),
+                         text_of(median(reached.get(policy))),
                          *(text_of(median(one.get(policy))) for one in goodput)])
-        rows.append([IDEAL, *(text_of(report.ideal_seconds(link, size)) for size in sizes), "", "",
+        rows.append([IDEAL, *(text_of(report.ideal_seconds(link, size)) for size in sizes), "", "", "",
                      *[text_of(link["net_rate_mbit"])] * len(losses)])
+        if link.get("floors"):
+            rows.append([STOCK, *(text_of(report.floor_seconds(link, size)) for size in sizes),
+                         *[""] * (3 + len(losses))])
     return lines_of(rows)
 
 
@@ -116,10 +122,16 @@ def acceptance(data: dict) -> str:
     return lines_of(rows) + "".join(f"\n{line}." for line in geo.missed(suite)) + "\n"
 
 
+# What a table's heads leave open.
+NOTES = {"links": "held: of the largest transfer, the time that its sender waited for the receiver's\n"
+                  "window. A stock receiver, Linux's, opens it from 64 kB on, as data comes in.\n"}
+
+
 def source(data: dict, name: str) -> str:
     """The line below a table: the command that made it, and on what."""
     about = data[name]["about"] if name == "acceptance" else data["about"]
-    return (f"\n(`{about['command']}`, Linux {about['kernel']}, {about['emulator']}, commit "
+    note = f"\n{NOTES[name]}" if name in NOTES else ""
+    return (f"{note}\n(`{about['command']}`, Linux {about['kernel']}, {about['emulator']}, commit "
             f"{about['commit'] or 'unknown'}. With random loss the median of three seeds, "
             "without it one run.)\n")
 

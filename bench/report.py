@@ -39,6 +39,7 @@ from tools.satcc_tools.graphs import (
     note_peak, render_svg)
 
 MISSING = "–"
+STOCK_RECEIVER = "stock receiver"
 CONSOLE_COLUMNS = 100
 
 
@@ -86,7 +87,8 @@ class Column:
     digits: int
     better: Callable | None   # min or max: which of two values wins; None: no contest
     values: dict[str, list]   # by policy
-    ideal: float | None = None
+    ideal: float | None = None      # what the link lets through, and
+    floor: float | None = None      # what a stock receiver does, see floors.py
     endless: bool = False     # a missing value means "never", not "not measured"
 
 
@@ -100,7 +102,7 @@ class Cell:
 @dataclasses.dataclass(frozen=True)
 class Row:
     name: str
-    kind: str                 # "ours", "other" or "ideal"
+    kind: str                 # "ours", "other" or, of no policy, "ideal"
     cells: list[Cell]
 
 
@@ -155,17 +157,19 @@ def mark_best(column: Column, cells: list[Cell]) -> list[Cell]:
 
 
 def build_table(title: str, columns: list[Column], data: dict) -> Table:
-    """One row per policy in the given order, then the ideal."""
+    """One row per policy in the given order, then what no sender can beat."""
     policies = data["policies"]
     by_column = [mark_best(c, [plain_cell(c, p) for p in policies])
                  for c in columns]
     rows = [Row(policy, "ours" if policy in data["ours"] else "other",
                 [cells[i] for cells in by_column])
             for i, policy in enumerate(policies)]
-    if any(is_number(c.ideal) for c in columns):
-        rows.append(Row("ideal", "ideal", [
-            Cell(format_number(c.ideal, c.digits) if is_number(c.ideal) else "")
-            for c in columns]))
+    for name, bounds in (("ideal", [c.ideal for c in columns]),
+                         (STOCK_RECEIVER, [c.floor for c in columns])):
+        if any(map(is_number, bounds)):
+            rows.append(Row(name, "ideal", [
+                Cell(format_number(bound, c.digits) if is_number(bound) else "")
+                for c, bound in zip(columns, bounds)]))
     return Table(title, columns, rows)
 
 
@@ -186,6 +190,11 @@ def ideal_seconds(link: dict, size: int) -> float | None:
                  and is_number(t.get("ideal_s"))), None)
 
 
+def floor_seconds(link: dict, size: int) -> float | None:
+    return next((floor["seconds"] for floor in link.get("floors", ())
+                 if floor["bytes"] == size), None)
+
+
 def transfer_sizes(link: dict) -> list[int]:
     return sorted({t["bytes"] for t in link["transfers"]})
 
@@ -197,7 +206,7 @@ def bulk_losses(link: dict) -> list[float]:
 def speed_columns(link: dict) -> list[Column]:
     columns = [Column("transfer time", format_bytes(size), "s", 2, min,
                       transfer_values(link, size, "seconds"),
-                      ideal_seconds(link, size))
+                      ideal_seconds(link, size), floor_seconds(link, size))
                for size in transfer_sizes(link)]
     for loss in bulk_losses(link):
         group = f"60 s, {format_loss(loss)}"
@@ -219,6 +228,9 @@ def loss_columns(link: dict) -> list[Column]:
                    transfer_values(link, size, "drops")),
             Column(group, "retx", "pkts", 0, min,
                    transfer_values(link, size, "retransmits"))]
+    if sizes := transfer_sizes(link):
+        columns.append(Column(format_bytes(sizes[-1]), "held", "s", 2, None,
+                              transfer_values(link, sizes[-1], "receiver_limited_s")))
     for loss in bulk_losses(link):
         group = f"60 s, {format_loss(loss)}"
         columns += [
@@ -231,7 +243,7 @@ def loss_columns(link: dict) -> list[Column]:
 
 def link_tables(link: dict, data: dict) -> list[Table]:
     return [build_table("Times and goodput", speed_columns(link), data),
-            build_table("Drops, retransmissions and use of the link",
+            build_table("Drops, retransmissions, waiting for the receiver, use of the link",
                         loss_columns(link), data)]
 
 

@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from bench import compare, cost, overhead
+from bench import compare, cost, floors, overhead
 from bench.lab import machine, measure, pcap
 from bench.lab.errors import LabError
 from bench.lab.paths import GUEST
@@ -156,7 +156,8 @@ def test_jain(rates, index):
 
 def test_without_long_there_is_no_long_run():
     made = compare.plan()
-    assert {item.kind for item in made.items} == {"transfer", "bulk", "beside", "cost", "log"}
+    assert {item.kind for item in made.items} == {
+        "transfer", "floor", "bulk", "beside", "cost", "log"}
     assert made.fast is None
 
 
@@ -196,6 +197,28 @@ def test_every_policy_is_counted_once_at_each_loss_with_its_events_off():
     assert {cc for cc, _ in counted} == {policy.cc for policy in made.policies}
     assert all(f"insmod ./satcc_cost.ko cc={item.policy.cc}" in item.scenario.before
                for item in items)
+
+
+def test_each_transfer_has_a_floor_of_a_stock_receiver():
+    """The policies' link and sizes; no window and no queue hold its sender back, and the receiver has
+    the buffer that Linux has by itself."""
+    made = compare.plan()
+    assert [(item.link, item.amount) for item in made.of("floor")] == list(dict.fromkeys(
+        (item.link, item.amount) for item in made.of("transfer")))
+    for item in made.of("floor"):
+        alone = next(one.scenario for one in made.of("transfer") if one.link == item.link)
+        number, stage = item.scenario.bottleneck
+        assert (stage.rate_mbit, item.scenario.base_rtt_s) == (
+            alone.bottleneck[1].rate_mbit, alone.base_rtt_s)
+        packets = item.amount / item.scenario.mss
+        assert item.scenario.queue_packets(stage) > packets < item.scenario.sender.initcwnd
+        assert item.scenario.receiver.sysctl["net.ipv4.tcp_rmem"] == "4096 131072 6291456"
+        assert item.scenario.flows[0].bytes == item.amount and not item.scenario.trace
+
+
+def test_the_time_held_by_the_receiver_is_the_kernels():
+    run = types.SimpleNamespace(json=lambda name: {"flow-0.json": {"rwnd_limited": 1_250_000}}[name])
+    assert floors.receiver_limited_s(run) == 1.25
 
 
 def test_long_runs_have_room():

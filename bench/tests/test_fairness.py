@@ -4,13 +4,13 @@
 import json
 from types import SimpleNamespace
 
-import captures
 import numpy as np
 import pytest
 
 from bench.lab import job, pcap, scenario
 from bench.lab.errors import LabError
 from bench.papers import experiment, fairness
+from bench.tests import captures
 
 
 def made(**more) -> scenario.Scenario:

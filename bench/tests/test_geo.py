@@ -7,7 +7,7 @@ import tomllib
 import pytest
 from rich.console import Console
 
-from bench import geo
+from bench import floors, geo
 from bench.lab.errors import LabError
 
 DATA = tomllib.loads((geo.HERE / "geo.toml").read_text())
@@ -60,7 +60,7 @@ def test_the_queue_keeps_its_packets_when_the_rate_falls():
     assert (change.at_s, change.hop, change.forward.rate_mbit) == (5, "gateway", 10)
     assert change.forward.queue_packets == played.bdp_packets(played.hops[0].forward)
     change, = row.unlimited(MB, "receiver").changes
-    assert change.forward.queue_packets == geo.UNLIMITED_SEGMENTS
+    assert change.forward.queue_packets == floors.SEGMENTS
 
 
 def test_a_receivers_floor_has_that_receivers_buffer():

@@ -3,12 +3,12 @@
 
 from types import SimpleNamespace
 
-import captures
 import pytest
 
 from bench.lab import pcap
 from bench.lab.errors import LabError
 from bench.papers import metrics, pages
+from bench.tests import captures
 
 SENDER_PORT, PORT = 40_000, 5001
 SYN, ACK = pcap.SYN, pcap.ACK

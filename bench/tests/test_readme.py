@@ -8,7 +8,7 @@ import pytest
 from bench import readme
 from bench.lab.paths import TOP
 from bench.tests.test_geo import row as geo_row
-from bench.tests.test_report import make_data, make_full
+from bench.tests.test_report import SIZES, make_data, make_full
 
 NAMES = {"links", "beside", "long", "cost", "acceptance"}
 
@@ -51,6 +51,18 @@ def test_each_link_has_its_policies_figures(text):
             assert said == pytest.approx(statistics.median(bulk["goodput_mbit"]), abs=0.0051)
         for transfer in link["transfers"]:
             assert readme.text_of(transfer["seconds"]) in by_policy[transfer["policy"]]
+        for transfer in link["transfers"][2::3]:        # of the largest size
+            assert by_policy[transfer["policy"]][4] == readme.text_of(transfer["receiver_limited_s"])
+        net = link["net_rate_mbit"]
+        for row, more in ((readme.IDEAL, 1.2), (readme.STOCK, 1.7)):
+            assert by_policy[row][1:4] == [
+                readme.text_of(size * 8 / net / 1e6 + more) for size in SIZES]
+
+
+def test_the_links_heads_are_explained(text):
+    block = text.split("<!-- table: links -->")[1].split("<!-- end -->")[0]
+    assert "held" in block.splitlines()[2] and "\nheld: of the largest transfer" in block
+    assert text.count("A stock receiver, Linux's") == 1
 
 
 def test_rivals_faster_link_and_cost(text):

@@ -4,13 +4,13 @@
 import json
 from types import SimpleNamespace
 
-import captures
 import numpy as np
 import pytest
 
 from bench.lab import pcap
 from bench.lab.errors import LabError
 from bench.papers import fairness, metrics, pages, received
+from bench.tests import captures
 
 PORT = 5001
 RTT_S = 0.6

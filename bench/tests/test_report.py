@@ -87,7 +87,8 @@ def make_bulk(rng, link: dict, policy: str, loss: float) -> dict:
 def make_link(rng, name: str, rate: float, net: float, queue: int) -> dict:
     link = {"name": name, "rtt_ms": 600, "rate_mbit": rate,
             "net_rate_mbit": net, "bdp_packets": queue, "queue_packets": queue,
-            "transfers": [], "bulk": [], "series": {}}
+            "transfers": [], "bulk": [], "series": {},
+            "floors": [{"bytes": size, "seconds": size * 8 / net / 1e6 + 1.7} for size in SIZES]}
     for policy in POLICIES:
         for size in SIZES:
             ideal = size * 8 / net / 1e6 + 1.2
@@ -95,7 +96,8 @@ def make_link(rng, name: str, rate: float, net: float, queue: int) -> dict:
             link["transfers"].append({
                 "policy": policy, "bytes": size, "seconds": seconds,
                 "ideal_s": ideal, "drops": rng.randrange(100),
-                "retransmits": rng.randrange(300), "hash": hex64(rng)})
+                "retransmits": rng.randrange(300), "hash": hex64(rng),
+                "receiver_limited_s": rng.uniform(0, 2)})
         link["bulk"] += [make_bulk(rng, link, policy, loss)
                          for loss in (0.0, 1.0)]
         link["series"][policy] = {
@@ -303,6 +305,7 @@ def test_page_tables_hold_the_measurements(data, page):
         assert times[policy][:3] == [f"{t['seconds']:.2f}" for t in runs]
         assert losses[policy][:6] == [
             str(t[k]) for t in runs for k in ("drops", "retransmits")]
+        assert losses[policy][6] == f"{runs[-1]['receiver_limited_s']:.2f}"
         clean, lossy = [b for b in link["bulk"] if b["policy"] == policy]
         assert times[policy][3] == f"{clean['goodput_mbit'][0]:.2f}"
         values = sorted(lossy["goodput_mbit"])
@@ -310,11 +313,13 @@ def test_page_tables_hold_the_measurements(data, page):
                                     f"{values[0]:.2f}–{values[4]:.2f}")
 
 
-def test_ideal_is_the_last_row(data, page):
+def test_what_no_sender_can_beat_is_last(data, page):
+    """By the link, and by a stock receiver, which bounds transfers alone."""
     for link, table in zip(data["links"], (page.tables[1], page.tables[3])):
         net = link["net_rate_mbit"]
-        times = [f"{size * 8 / net / 1e6 + 1.2:.2f}" for size in SIZES]
-        assert table[-1] == ["ideal", *times, f"{net:.2f}", "", f"{net:.2f}", ""]
+        times = [[f"{size * 8 / net / 1e6 + more:.2f}" for size in SIZES] for more in (1.2, 1.7)]
+        assert table[-2] == ["ideal", *times[0], f"{net:.2f}", "", f"{net:.2f}", ""]
+        assert table[-1] == ["stock receiver", *times[1], "", "", "", ""]
     assert page.tables[2][-1][0] == POLICIES[-1]
 
 

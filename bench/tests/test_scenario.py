@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """What follows from a scenario, held against the job that plays it and against captures."""
 
-import captures
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
 
 from bench.lab import job, pcap, scenario
 from bench.lab.scenario import FIRST_PORT, from_dict
+from bench.tests import captures
 
 
 def netem_ms(files: dict, node: str, dev: str) -> float:

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 from .errors import LabError
+from .schema import Table, one_of, real, whole
 
 PROGRAM = "satlink"
 # By a stage's side: the device it leaves by, the TUN before it, the table behind that.
@@ -26,26 +27,30 @@ TUN_PACKETS = 20_000
 OWN_IN_NS, OWN_OUT_NS = 12_000, 8_000
 MAX_LAG = 64                # super-frames from a request to its grant, as satlink has room for
 
+MAC = one_of("bod", "tdma")
+PERCENT = real(0, 100)
+
 
 @dataclass(frozen=True)
-class Mac:
+class Mac(Table):
     """TDMA with bandwidth on demand (guest/satlink.c says how).  The defaults are the Skyplex
     platform's of Caini et al. 2008, 3.3."""
 
-    kind: str = "bod"               # or tdma: the static share and no more
-    rate_kbit: float = 2112         # of the channel in a slot; 3.3, "Low Rate"
-    slots: int = 48                 # of a multi-frame; 3.3, N x L = 6 a frame x 8 frames
-    multiframes: int = 3            # of a super-frame; 3.3
-    superframe_ms: float = 820      # 3.3; a grant is valid for one
-    static_kbit: float = 44         # always there, in whole slots; 3.3
-    cap_kbit: float = 1144          # with all that is on demand; 3.3, as 22 terminals are on
-    allocation_ms: float = 1346     # from a request to its grant, at the super-frame that follows; 3.3
+    kind: MAC = "bod"                       # or tdma: the static share and no more
+    rate_kbit: real(1, 1e9) = 2112          # of the channel in a slot; 3.3, "Low Rate"
+    slots: whole(1, 10**6) = 48             # of a multi-frame; 3.3, N x L = 6 a frame x 8 frames
+    multiframes: whole(1, 10**6) = 3        # of a super-frame; 3.3
+    superframe_ms: real(0.001, 1e6) = 820   # 3.3; a grant is valid for one
+    static_kbit: real(0, 1e9) = 44          # always there, in whole slots; 3.3
+    cap_kbit: real(0, 1e9) = 1144           # with all that is on demand; 3.3, as 22 terminals are on
+    allocation_ms: real(0, 1e8) = 1346      # a request to its grant, at the super-frame after that; 3.3
     # Of a slot, what carries no IP: guard times, cell headers, signalling.  5.1: of 2 Mbit/s of UDP
     # (taken as iperf's: 1470 bytes in packets of 1498) 48 % are lost, so 1060 kbit/s of IP pass.
-    overhead_pct: float = 7.4
-    phase_ms: float = 0             # of the first super-frame after the flows' start; -1: by the seed
-    queue_bytes: int = 1_000_000    # in front of the slots: the gateway's; 5.2
-    queue_packets: int = 0          # or in packets
+    overhead_pct: PERCENT = 7.4
+    # Of the first super-frame after the flows' start; -1: by the seed.
+    phase_ms: real(-1, 1e6) = 0
+    queue_bytes: whole(1, 10**9) = 1_000_000    # in front of the slots: the gateway's; 5.2
+    queue_packets: whole(0, 10**6) = 0      # or in packets
 
     @property
     def granularity_kbit(self) -> float:
@@ -78,25 +83,18 @@ class Mac:
         """What so many slots of every multi-frame carry of IP."""
         return slots * self.multiframes * self.slot_bytes * 8 / self.superframe_ms
 
-    def check(self, where: str) -> None:
-        if self.kind not in ("bod", "tdma"):
-            raise LabError(f"{where}: kind {self.kind!r} is neither bod nor tdma")
-        for name in ("rate_kbit", "slots", "multiframes", "superframe_ms"):
-            if getattr(self, name) <= 0:
-                raise LabError(f"{where}: {name} must be above 0")
-        if not 0 <= self.overhead_pct < 100 or self.slot_bytes < 1:
-            raise LabError(f"{where}: a slot carries nothing")
+    def rules(self) -> None:
+        if self.slot_bytes < 1:
+            raise ValueError("a slot carries nothing")
         for name in ("static_kbit", "cap_kbit"):
             slots = getattr(self, name) / self.granularity_kbit
             if not math.isclose(slots, round(slots), abs_tol=1e-6) or not 0 <= slots <= self.slots:
-                raise LabError(f"{where}: {name} is not a whole number of slots of "
-                               f"{self.granularity_kbit:g} kbit/s")
+                raise ValueError(f"{name} is not a whole number of slots of "
+                                 f"{self.granularity_kbit:g} kbit/s")
         if not self.static_slots <= self.cap_slots or not self.cap_slots:
-            raise LabError(f"{where}: cap_kbit is below static_kbit, or nothing")
-        if not 0 <= self.allocation_ms <= MAX_LAG * self.superframe_ms:
-            raise LabError(f"{where}: allocation_ms is out of range")
-        if self.queue_bytes < 1 or self.queue_packets < 0:
-            raise LabError(f"{where}: a queue that holds nothing")
+            raise ValueError("cap_kbit is below static_kbit, or nothing")
+        if self.allocation_ms > MAX_LAG * self.superframe_ms:
+            raise ValueError(f"allocation_ms is at most {MAX_LAG} super-frames")
 
     @property
     def words(self) -> list[str]:
@@ -109,17 +107,17 @@ class Mac:
 
 
 @dataclass(frozen=True)
-class Errors:
+class Errors(Table):
     """Loss on the air, one of three: by bits, by fades, by coded frames."""
 
-    ber: float = 0                  # a packet of n bytes is lost with 1 - (1 - ber)^(8n)
-    good_s: float = 0               # mean length of the good state, exponential, by the clock
-    bad_s: float = 0                # and of a fade
-    loss_good_pct: float = 0        # of the packets, in either
-    loss_bad_pct: float = 100
-    frame_bytes: int = 0            # of a coded frame; every packet with a byte in a bad one is lost
-    frame_ms: float = 0             # its time on the air
-    frame_loss_pct: float = 0       # of the frames
+    ber: real(0, 0.5) = 0           # a packet of n bytes is lost with 1 - (1 - ber)^(8n)
+    good_s: real(0, 1e6) = 0        # mean length of the good state, exponential, by the clock
+    bad_s: real(0, 1e6) = 0         # and of a fade
+    loss_good_pct: PERCENT = 0      # of the packets, in either
+    loss_bad_pct: PERCENT = 100
+    frame_bytes: whole(0, 10**6) = 0    # of a coded frame; each packet with a byte in a bad one is lost
+    frame_ms: real(0, 1e6) = 0      # its time on the air
+    frame_loss_pct: PERCENT = 0     # of the frames
 
     def mean_loss(self, size: int) -> float:
         """Part of the packets of so many bytes that is lost in the long run, by bits or by fades."""
@@ -130,17 +128,14 @@ class Errors:
         return (self.good_s * self.loss_good_pct + self.bad_s * self.loss_bad_pct) \
             / (self.good_s + self.bad_s) / 100
 
-    def check(self, where: str) -> None:
+    def rules(self) -> None:
         models = [bool(self.ber), bool(self.good_s or self.bad_s), bool(self.frame_bytes)]
         if sum(models) != 1:
-            raise LabError(f"{where}: one of ber, good_s with bad_s, frame_bytes")
-        if not 0 <= self.ber < 1 or (models[1] and not (self.good_s > 0 and self.bad_s > 0)):
-            raise LabError(f"{where}: ber, good_s or bad_s is out of range")
-        if models[2] and not (self.frame_bytes > 0 and self.frame_ms > 0):
-            raise LabError(f"{where}: frame_bytes needs frame_ms")
-        for name in ("loss_good_pct", "loss_bad_pct", "frame_loss_pct"):
-            if not 0 <= getattr(self, name) <= 100:
-                raise LabError(f"{where}: {name} is out of range")
+            raise ValueError("one of ber, good_s with bad_s, frame_bytes")
+        if models[1] and not (self.good_s and self.bad_s):
+            raise ValueError("good_s and bad_s are above 0")
+        if models[2] and not self.frame_ms:
+            raise ValueError("frame_bytes needs frame_ms")
 
     @property
     def words(self) -> list[str]:
@@ -153,31 +148,25 @@ class Errors:
         return [f"frames {self.frame_bytes} {self.frame_ms * 1e6:.0f} {self.frame_loss_pct / 100!r}"]
 
 
-def check(stage, where: str) -> None:
+def rules(stage) -> None:
     """A stage that satlink plays: what it has must fit together and be all there is."""
     for name in ("rate_mbit", "loss_pct", "reorder_pct", "duplicate_pct", "ecn"):
         if getattr(stage, name):
-            raise LabError(f"{where}: {name} beside mac, errors, delay_series or merge_ms; "
-                           "put it on another hop")
-    if not 0 <= stage.merge_ms <= 1e6 or not 0 <= stage.merge_bytes < 1 << 31:
-        raise LabError(f"{where}: merge_ms or merge_bytes is out of range")
+            raise ValueError(f"{name} beside mac, errors, delay_series or merge_ms; "
+                             "put it on another hop")
     if stage.merge_bytes and not stage.merge_ms:
-        raise LabError(f"{where}: merge_bytes without merge_ms, which ends the wait for so many")
+        raise ValueError("merge_bytes without merge_ms, which ends the wait for so many")
     if stage.merge_ms and stage.mac:
-        raise LabError(f"{where}: merge_ms beside mac; put it on the hop before")
-    if stage.mac:
-        stage.mac.check(f"{where}.mac")
-        if stage.errors and stage.errors.good_s:
-            # satlink has one log, and both have rows of their own for it.
-            raise LabError(f"{where}: fades beside mac; put the errors on the next hop")
-    if stage.errors:
-        stage.errors.check(f"{where}.errors")
+        raise ValueError("merge_ms beside mac; put it on the hop before")
+    if stage.mac and stage.errors and stage.errors.good_s:
+        # satlink has one log, and both have rows of their own for it.
+        raise ValueError("fades beside mac; put the errors on the next hop")
     if stage.delay_series:
         if stage.delay_ms:
-            raise LabError(f"{where}: either delay_ms or delay_series")
+            raise ValueError("either delay_ms or delay_series")
         times = [at for at, _ in stage.delay_series]
-        if times[0] != 0 or times != sorted(set(times)) or min(ms for _, ms in stage.delay_series) < 0:
-            raise LabError(f"{where}: delay_series is [[0, ms], [s, ms], ...], times rising")
+        if times[0] != 0 or times != sorted(set(times)):
+            raise ValueError("delay_series is [[0, ms], [s, ms], ...], times rising")
 
 
 def links(scenario) -> list[tuple]:

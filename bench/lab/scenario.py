@@ -50,12 +50,14 @@ import dataclasses
 import hashlib
 import json
 import math
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import satellite, traffic
+import pydantic
+
+from . import satellite, schema, traffic
 from .errors import LabError
+from .schema import Command, CongestionControl, Flag, Line, Name, key, one_of, real, text, whole
 
 ETHERNET_BYTES = 14         # what a qdisc counts on top of an IP packet
 TCP_IPV4_BYTES = 52         # IPv4 20, TCP 20, timestamps 12
@@ -63,25 +65,42 @@ TCP_IPV6_BYTES = 72
 FIRST_PORT = 5001           # of the first flow, at the receiver
 SERVER_PORT = 4001          # of a passive sender
 MOST_LINKS = 64             # of 4 addresses each, in 192.0.2.0/24
+IPV6_LEAST_MTU = 1280       # RFC 8200
+SLOWEST_MBIT = 0.001        # tc counts whole bytes a second
 
 
-def _check_name(cc: str, where: str) -> None:
-    if not cc.replace("_", "").isalnum() or len(cc) > 15:
-        raise LabError(f"{where}: {cc!r} cannot be a congestion control's name")
+MS = real(0, 1e6)
+SECONDS = real(0, 1e6)
+PERCENT = real(0, 100)
+MBIT = real(0, 1e6)
+ENDS = ("sender", "receiver")
+# Namespaces of the ends, and devices that a hop or a host beside the line has.
+TAKEN = {*ENDS, "left", "right", "lo"}
+
+SETTING = schema.allowed(
+    "a whole number, or words of letters, digits and _.,:/+-",
+    lambda value: type(value) is int or isinstance(value, str) and schema.is_words(value))
+SIZE_LAW = one_of("", *traffic.LAWS)
+CAPTURE = one_of("sender", "bottleneck", "receiver")
+EVENT = text("an event, group:name", r"[a-z0-9_]+:[a-z0-9_*]+")
+FAMILY = schema.allowed("4 or 6", lambda value: type(value) is int and value in (4, 6))
+SYSCTLS = dict[text("a sysctl's name", "[a-z0-9_-]+([./][a-z0-9_-]+)+"), SETTING]
+MODULES = dict[text("a module's name", "[A-Za-z0-9_]+"),
+               dict[text("a parameter's name", "[A-Za-z0-9_]+"), SETTING]]
 
 
 @dataclass(frozen=True)
-class Red:
+class Red(schema.Table):
     """Random early detection (Floyd & Jacobson 1993), whose average counts in full segments.
 
     The defaults are the paper's and ns-2's: weight 0.002, and a tenth of the packets at the upper
     threshold, above which every packet goes.
     """
 
-    min_packets: int = 5
-    max_packets: int = 15
-    probability: float = 0.1
-    weight: float = 1 / 512         # a power of two
+    min_packets: whole(1, 10**6) = 5
+    max_packets: whole(1, 10**6) = 15
+    probability: real(1e-6, 1) = 0.1
+    weight: real(2.0 ** -31, 0.5) = 1 / 512       # a power of two
 
     @property
     def log_weight(self) -> int:
@@ -95,45 +114,45 @@ class Red:
             fits = (log for log in range(1, 32) if above <= (1 - (1 - 2.0 ** -log) ** burst) * 2 ** log)
             if next(fits, 0) == self.log_weight:
                 return burst
-        raise LabError(f"red: no burst gives a weight of {self.weight:g}")
+        raise ValueError(f"no burst gives a weight of {self.weight:g}")
 
-    def check(self, where: str) -> None:
-        if not 0 < self.min_packets < self.max_packets:
-            raise LabError(f"{where}: 0 < min_packets < max_packets")
-        if not 0 < self.probability <= 1:
-            raise LabError(f"{where}: probability is above 0 and at most 1")
-        if not 0 < self.weight <= 0.5 or 2.0 ** -self.log_weight != self.weight:
-            raise LabError(f"{where}: weight is a power of two, at most 1/2")
+    def rules(self) -> None:
+        if not self.min_packets < self.max_packets:
+            raise ValueError("min_packets is below max_packets")
+        if 2.0 ** -self.log_weight != self.weight:
+            raise ValueError("weight is a power of two")
         self.burst_packets()
 
 
 AQMS = ("red", "codel", "fq_codel", "pie")
+AQM = one_of("", *AQMS)
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(schema.Table):
     """What a hop does to one direction.  Delay in ms, loss in percent, rate in Mbit/s."""
 
-    rate_mbit: float = 0            # 0: no bottleneck here
-    queue_bdp: float = 0            # the queue, as a part of rate x base RTT, or
-    queue_packets: int = 0          # in packets, or
-    queue_bytes: int = 0            # in bytes of frames
-    aqm: str = ""                   # drop-tail, or one of AQMS with the queue as its limit
+    rate_mbit: MBIT = 0             # 0: no bottleneck here
+    queue_bdp: real(0, 1e6) = 0   # the queue, as a part of rate x base RTT, or
+    queue_packets: whole(0, 10**6) = 0      # in packets, or
+    queue_bytes: whole(0, 10**9) = 0        # in bytes of frames
+    aqm: AQM = ""                   # drop-tail, or one of AQMS with the queue as its limit
     red: Red | None = None
-    delay_ms: float = 0
-    loss_pct: float = 0
-    ecn: bool = False               # mark what would be lost or dropped early, where the packet allows
-    reorder_pct: float = 0          # so many packets skip the delay and overtake
-    duplicate_pct: float = 0
+    delay_ms: MS = 0
+    loss_pct: PERCENT = 0
+    ecn: Flag = False               # mark what would be lost or dropped early, where the packet allows
+    reorder_pct: PERCENT = 0        # so many packets skip the delay and overtake
+    duplicate_pct: PERCENT = 0
     # With one of these the guest's satlink plays the stage, its delay_ms too (see satellite.py).
     mac: satellite.Mac | None = None
     errors: satellite.Errors | None = None
-    delay_series: tuple = ()        # [[s, ms], ...]: from so many s after the flows' start on
+    # [[s, ms], ...]: from so many s after the flows' start on
+    delay_series: pydantic.conlist(tuple[SECONDS, MS], min_items=1) = ()
     # Of a flow's pure ACKs only the newest goes on, so long after the first it stands for came, or
     # once it acknowledges so many bytes more than the last one (0: no such limit); guest/satlink.c
     # has the rule to the letter.
-    merge_ms: float = 0
-    merge_bytes: int = 0
+    merge_ms: MS = 0
+    merge_bytes: whole(0, 2**31 - 1) = 0
 
     @property
     def is_satellite(self) -> bool:
@@ -158,121 +177,114 @@ class Stage:
     def base_delay_ms(self) -> float:
         return min(ms for _, ms in self.delay_series) if self.delay_series else self.delay_ms
 
-    def check(self, where: str) -> None:
+    def rules(self) -> None:
         if self.is_satellite:
-            satellite.check(self, where)
+            satellite.rules(self)
         if self.rate_mbit and self.is_line:
-            raise LabError(f"{where}: a rate and a delay or loss in one stage; put them on two hops")
+            raise ValueError("a rate and a delay or loss in one stage; put them on two hops")
+        if 0 < self.rate_mbit < SLOWEST_MBIT:
+            raise ValueError(f"rate_mbit is 0 or at least {SLOWEST_MBIT:g}")
         queues = [bool(queue) for queue in (self.queue_bdp, self.queue_packets, self.queue_bytes)]
         if self.rate_mbit and sum(queues) != 1:
-            raise LabError(f"{where}: a rate needs one of queue_bdp, queue_packets and queue_bytes")
+            raise ValueError("a rate needs one of queue_bdp, queue_packets and queue_bytes")
         if not self.rate_mbit and (any(queues) or self.aqm):
-            raise LabError(f"{where}: a queue without a rate")
-        if self.aqm not in ("", *AQMS):
-            raise LabError(f"{where}: aqm {self.aqm!r} is none of {', '.join(AQMS)}")
+            raise ValueError("a queue without a rate")
         if self.queue_bytes and self.aqm not in ("", "red"):
-            raise LabError(f"{where}: {self.aqm} counts packets, not bytes")
+            raise ValueError(f"{self.aqm} counts packets, not bytes")
         if bool(self.red) != (self.aqm == "red"):
-            raise LabError(f'{where}: aqm = "red" goes with red, which says when it drops')
-        if self.red:
-            self.red.check(f"{where}.red")
-        for name in ("rate_mbit", "queue_bdp", "queue_packets", "queue_bytes", "delay_ms", "loss_pct",
-                     "reorder_pct", "duplicate_pct"):
-            most = 100 if name.endswith("_pct") else 1e9 if name == "queue_bytes" else 1e6
-            if not 0 <= getattr(self, name) <= most:
-                raise LabError(f"{where}: {name} is out of range")
+            raise ValueError('aqm = "red" goes with red, which says when it drops')
         if self.reorder_pct and not self.delay_ms:
-            raise LabError(f"{where}: reorder_pct without a delay to skip")
+            raise ValueError("reorder_pct without a delay to skip")
         if self.ecn and not (self.loss_pct or self.aqm):
-            raise LabError(f"{where}: ecn marks what loss_pct or an aqm would take")
+            raise ValueError("ecn marks what loss_pct or an aqm would take")
 
 
 @dataclass(frozen=True)
-class Hop:
+class Hop(schema.Table):
     """A router.  With pep it is a proxy that splits the TCP connections to what is further right, out
     of the end hosts' sight; those it makes itself have pep's congestion control by their route."""
 
-    name: str
+    name: Name
     forward: Stage = Stage()
     reverse: Stage = Stage()
-    pep: str = ""
-    sysctl: dict = field(default_factory=dict)
+    pep: CongestionControl = ""
+    sysctl: SYSCTLS = field(default_factory=dict)
+
+    def rules(self) -> None:
+        if self.name in TAKEN:
+            raise ValueError(f"name: {self.name!r} is taken; so are {', '.join(sorted(TAKEN))}")
 
 
 @dataclass(frozen=True)
-class LinkChange:
+class LinkChange(schema.Table):
     """From at_s after the flows' start on, a hop's stages are these; None leaves one alone."""
 
-    at_s: float
-    hop: str
+    at_s: SECONDS
+    hop: Name
     forward: Stage | None = None
     reverse: Stage | None = None
+
+    def rules(self) -> None:
+        if not (self.forward or self.reverse):
+            raise ValueError("a change has a stage: forward, reverse or both")
 
 
 # What sends: the lab's lean sender; iperf3; iperf3's UDP at a constant rate; short transfers, each
 # on a connection of its own; replies that a client asks for one after the other; a web page.
-TOOLS = ("flow", "iperf3", "udp", "background", "requests", "page")
+TOOL = one_of("flow", "iperf3", "udp", "background", "requests", "page")
 
 
 @dataclass(frozen=True)
-class Flow:
+class Flow(schema.Table):
     """Traffic from `source` to `to`, start_s after the first flow: for TCP transfers, `bytes` or
     `seconds`.
 
     changes: [[ms, "cc"], ...], changes of congestion control on the live socket.
     """
 
-    cc: str
-    bytes: int = 0
-    seconds: int = 0
-    start_s: float = 0
-    tool: str = "flow"              # one of TOOLS
-    source: str = "sender"
-    to: str = "receiver"
-    rate_mbit: float = 0            # of udp, payload; of background, the mean
-    law: str = ""                   # of background and requests, a size law, see traffic.py
-    count: int = 0                  # of requests
-    objects: tuple = ()             # of page: bytes of each, fetched in this order
-    changes: tuple = ()
-    pause_ms: int = 0               # bytes go out in two halves, so long apart
-    write_bytes: int = 0            # the application writes so much
-    write_ms: int = 0               # at such intervals; 0: all it can
-    passive: bool = False           # the receiver connects, the sender answers as a server
-    fastopen: bool = False          # TCP Fast Open, without a cookie
-    mptcp: bool = False             # over Multipath TCP; cc is that of every subflow
-    reconnect: bool = False         # bytes twice, the socket disconnected and connected in between
-    listener: str = ""              # of a passive sender: its listening socket has this one, not cc
+    cc: CongestionControl
+    bytes: whole(0, 10**12) = 0
+    seconds: whole(0, 10**6) = 0
+    start_s: SECONDS = 0
+    tool: TOOL = "flow"
+    source: Name = "sender"
+    to: Name = "receiver"
+    rate_mbit: MBIT = 0             # of udp, payload; of background, the mean
+    law: SIZE_LAW = ""              # of background and requests, a size law, see traffic.py
+    count: whole(0, 10**5) = 0      # of requests
+    objects: tuple[whole(1, 10**9), ...] = ()       # of page: bytes of each, fetched in this order
+    changes: tuple[tuple[MS, CongestionControl], ...] = ()
+    pause_ms: whole(0, 10**6) = 0   # bytes go out in two halves, so long apart
+    write_bytes: whole(0, 256 << 10) = 0    # the application writes so much
+    write_ms: whole(0, 10**6) = 0   # at such intervals; 0: all it can
+    passive: Flag = False           # the receiver connects, the sender answers as a server
+    fastopen: Flag = False          # TCP Fast Open, without a cookie
+    mptcp: Flag = False             # over Multipath TCP; cc is that of every subflow
+    reconnect: Flag = False         # bytes twice, the socket disconnected and connected in between
+    listener: CongestionControl = ""    # of a passive sender: its listening socket has this one, not cc
 
-    def check(self, where: str) -> None:
-        if self.tool not in TOOLS:
-            raise LabError(f"{where}: tool {self.tool!r} is none of {', '.join(TOOLS)}")
+    def rules(self) -> None:
+        if not all(self.names):
+            raise ValueError("cc and changes: a congestion control has a name")
         if self.tool in ("flow", "iperf3") and bool(self.bytes) == bool(self.seconds):
-            raise LabError(f"{where}: either bytes or seconds")
+            raise ValueError("either bytes or seconds")
         needs = {"udp": ("seconds", "rate_mbit"), "background": ("seconds", "rate_mbit", "law"),
                  "requests": ("law", "count"), "page": ("objects",)}.get(self.tool, ())
         for name in ("bytes", "seconds", "rate_mbit", "law", "count", "objects"):
             given, known = bool(getattr(self, name)), name in needs
             if given != known and (needs or name not in ("bytes", "seconds")):
-                raise LabError(f"{where}: tool {self.tool} {'needs' if known else 'has no'} {name}")
-        if self.law and self.law not in traffic.LAWS:
-            raise LabError(f"{where}: law {self.law!r} is none of {', '.join(traffic.LAWS)}")
-        if self.objects and not all(isinstance(size, int) and size > 0 for size in self.objects):
-            raise LabError(f"{where}: objects are sizes in bytes")
+                raise ValueError(f"tool {self.tool} {'needs' if known else 'has no'} {name}")
         if self.pause_ms and (self.seconds or self.tool != "flow"):
-            raise LabError(f"{where}: pause_ms is for bytes and the tool flow")
-        own = ("write_ms", "passive", "fastopen", "mptcp", "reconnect", "listener")
+            raise ValueError("pause_ms is for bytes and the tool flow")
+        own = ("write_ms", "passive", "fastopen", "mptcp", "reconnect", "listener", "changes")
         if any(getattr(self, name) for name in own) and self.tool != "flow":
-            raise LabError(f"{where}: {', '.join(own)} are for the tool flow")
+            raise ValueError(f"{', '.join(own)} are for the tool flow")
         if self.passive and (self.mptcp or self.reconnect) or self.listener and not self.passive:
-            raise LabError(f"{where}: mptcp and reconnect are for who connects, listener for passive")
+            raise ValueError("mptcp and reconnect are for who connects, listener for passive")
         if self.reconnect and not self.bytes:
-            raise LabError(f"{where}: reconnect goes with bytes")
-        if bool(self.write_ms) != bool(self.write_bytes) or self.write_bytes > 256 << 10:
-            raise LabError(f"{where}: write_bytes (at most 262144) goes with write_ms")
-        if self.changes and self.tool != "flow":
-            raise LabError(f"{where}: only the tool flow can change a live socket")
-        for cc in (*self.names, *([self.listener] if self.listener else [])):
-            _check_name(cc, where)
+            raise ValueError("reconnect goes with bytes")
+        if bool(self.write_ms) != bool(self.write_bytes):
+            raise ValueError("write_bytes goes with write_ms")
 
     @property
     def names(self) -> list[str]:
@@ -281,26 +293,26 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Host:
+class Host(schema.Table):
     """Settings of one end.  The route's are ip-route(8)'s, 0 leaves them alone."""
 
-    initcwnd: int = 0
-    initrwnd: int = 0
-    quickack: int = 0
-    ssthresh: int = 0
-    window: int = 0                 # bytes: the most it advertises
-    rto_min_ms: int = 0
-    sysctl: dict = field(default_factory=dict)
+    initcwnd: whole(0, 10**6) = 0
+    initrwnd: whole(0, 10**6) = 0
+    quickack: whole(0, 1) = 0
+    ssthresh: whole(0, 2**31 - 1) = 0
+    window: whole(0, 2**30) = 0     # bytes: the most it advertises
+    rto_min_ms: whole(0, 120_000) = 0
+    sysctl: SYSCTLS = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Leaf:
+class Leaf(schema.Table):
     """An end host beside the line, attached to a hop.  Its delay is on the hop's side, on what goes
     to it: a host with a delay of its own would take the link's packets for unsent."""
 
-    name: str
-    at: str
-    delay_ms: float = 0
+    name: Name                      # also of the hop's device toward it
+    at: Name
+    delay_ms: MS = 0
     settings: Host = Host()
 
 
@@ -311,30 +323,31 @@ def _slowest(stages: list[tuple[int, Stage]]) -> tuple[int, Stage] | None:
 
 
 @dataclass(frozen=True)
-class Scenario:
-    title: str
-    hops: tuple[Hop, ...]
-    flows: tuple[Flow, ...]
-    seed: int = 1
-    family: int = 4
-    mtu: int = 1500
-    max_seconds: int = 900              # a run that takes longer, in its own time, has failed
-    capture: bool = True                # packets at the sender and behind the bottleneck
-    captures: tuple[str, ...] = ("sender", "bottleneck")    # where capture is; also: receiver
-    trace: tuple[str, ...] = ("tcp:tcp_probe", "satcc:cc_call")
-    traced: tuple[int, ...] = ()        # only these flows; none: all
-    modules: dict = field(default_factory=dict)     # module -> its parameters, as for modprobe
+class Scenario(schema.Table):
+    title: Line
+    hops: pydantic.conlist(Hop, min_items=1) = key("hop")
+    flows: pydantic.conlist(Flow, min_items=1) = key("flow")
+    seed: whole(0, 10**9) = 1
+    family: FAMILY = 4
+    # Below SLIP's 296 a segment has no room for the least MSS; a bottleneck's bucket is for 1500.
+    mtu: whole(296, 1500) = 1500
+    max_seconds: whole(1, 10**6) = 900  # a run that takes longer, in its own time, has failed
+    capture: Flag = True                # packets at the sender and behind the bottleneck
+    captures: tuple[CAPTURE, ...] = ("sender", "bottleneck")    # where capture is
+    trace: tuple[EVENT, ...] = ("tcp:tcp_probe", "satcc:cc_call")
+    traced: tuple[whole(0, 10**6), ...] = ()    # only these flows; none: all
+    modules: MODULES = field(default_factory=dict)      # module -> its parameters, as for modprobe
     sender: Host = Host()
     receiver: Host = Host()
-    leaves: tuple[Leaf, ...] = ()
-    commands: tuple[str, ...] = ()      # shell lines run in the background when flows start
-    changes: tuple[LinkChange, ...] = ()    # of the links, while flows run
-    offload: bool = False               # leave TSO, GSO and GRO on: packets of up to 64 KB
+    leaves: tuple[Leaf, ...] = key("host", default=())
+    commands: tuple[Command, ...] = ()  # shell lines run in the background when flows start
+    changes: tuple[LinkChange, ...] = key("change", default=())     # of the links, while flows run
+    offload: Flag = False               # leave TSO, GSO and GRO on: packets of up to 64 KB
     # So long after the flows' start, what each sending socket and each queue has counted by then is
     # written down (job.sample_name()): a rate without a capture, and without the start.
-    samples_s: tuple[float, ...] = ()
-    before: tuple[str, ...] = ()        # shell lines run when all is set up, before any flow,
-    after: tuple[str, ...] = ()         # and when the last flow has ended
+    samples_s: tuple[SECONDS, ...] = ()
+    before: tuple[Command, ...] = ()    # shell lines run when all is set up, before any flow,
+    after: tuple[Command, ...] = ()     # and when the last flow has ended
 
     # -- what follows from it -------------------------------------------------
 
@@ -487,60 +500,43 @@ class Scenario:
         return ("papers",) if any(needs) else ()
 
     def check(self) -> "Scenario":
-        if not self.hops or not self.flows:
-            raise LabError("a scenario needs at least one [[hop]] and one [[flow]]")
-        if len({hop.name for hop in self.hops}) != len(self.hops):
-            raise LabError("two hops of one name")
-        for hop in self.hops:
-            if not hop.name.isalnum() or hop.name in ("sender", "receiver"):
-                raise LabError(f"{hop.name!r} cannot be a hop's name")
-            if hop.pep and self.family != 4:
-                raise LabError(f"hop {hop.name}: pep is for IPv4")
-            if hop.pep:
-                _check_name(hop.pep, f"hop {hop.name}.pep")
-            hop.forward.check(f"{hop.name}.forward")
-            hop.reverse.check(f"{hop.name}.reverse")
-        self._check_ends()
-        stages = {(hop.name, side): getattr(hop, side)
-                  for hop in self.hops for side in ("forward", "reverse")}
-        for number, change in enumerate(self.changes):
-            for side in ("forward", "reverse"):
-                stage = getattr(change, side)
-                where = f"change {number}.{side}"
-                if stage and (change.hop, side) not in stages:
-                    raise LabError(f"{where}: no hop {change.hop!r}")
-                if stage and not (stage.is_line and stages[change.hop, side].is_line
-                                  or stage.rate_mbit and stages[change.hop, side].rate_mbit):
-                    raise LabError(f"{where}: delay and loss can change, or a rate; neither the other")
-                if stage:
-                    stage.check(where)
-        if self.family not in (4, 6):
-            raise LabError("family is 4 or 6")
+        """Itself, if a file could have said the same."""
+        schema.read(Scenario, self, self.title)
         return self
 
-    def _check_ends(self) -> None:
-        taken = {"sender", "receiver", *(hop.name for hop in self.hops)}
-        for leaf in self.leaves:
-            # Also the name of the hop's device toward it.
-            if not leaf.name.isalnum() or len(leaf.name) > 15 or leaf.name in taken | {"left", "right"}:
-                raise LabError(f"{leaf.name!r} cannot be a host's name")
-            if leaf.at not in [hop.name for hop in self.hops]:
-                raise LabError(f"host {leaf.name}: no hop {leaf.at!r}")
-            if not 0 <= leaf.delay_ms <= 1e6:
-                raise LabError(f"host {leaf.name}: delay_ms is out of range")
-            taken.add(leaf.name)
-        ends = ["sender", "receiver", *(leaf.name for leaf in self.leaves)]
-        for number, flow in enumerate(self.flows):
-            flow.check(f"flow {number}")
-            if flow.source not in ends or flow.to not in ends or flow.source == flow.to:
-                raise LabError(f"flow {number}: not between two of {', '.join(ends)}")
+    def rules(self) -> None:
+        names = [hop.name for hop in self.hops]
+        if len(set(names)) != len(names):
+            raise ValueError("hop: two of one name")
+        if self.family != 4 and any(hop.pep for hop in self.hops):
+            raise ValueError("pep is for family 4")
+        if self.family == 6 and self.mtu < IPV6_LEAST_MTU:
+            raise ValueError(f"mtu: at least {IPV6_LEAST_MTU} with family 6")
+        self._check_ends(names)
+        for number, change in enumerate(self.changes):
+            if change.hop not in names:
+                raise ValueError(f"change[{number}].hop: no hop {change.hop!r}")
+            for side in ("forward", "reverse"):
+                stage, base = getattr(change, side), getattr(self.hops[names.index(change.hop)], side)
+                if stage and not (stage.is_line and base.is_line or stage.rate_mbit and base.rate_mbit):
+                    raise ValueError(f"change[{number}].{side}: delay and loss can change, or a rate; "
+                                     "neither the other")
         if not set(self.traced) <= set(range(len(self.flows))):
-            raise LabError("traced: numbers of flows")
-        for name in self.captures:
-            if name not in ("sender", "bottleneck", "receiver"):
-                raise LabError(f"captures: {name!r} is none of sender, bottleneck, receiver")
+            raise ValueError("traced: numbers of flows")
         if len(self.hops) + 1 + len(self.leaves) > MOST_LINKS:
-            raise LabError(f"more than {MOST_LINKS} links")
+            raise ValueError(f"more than {MOST_LINKS} links")
+
+    def _check_ends(self, hops: list[str]) -> None:
+        ends = list(ENDS)
+        for number, leaf in enumerate(self.leaves):
+            if leaf.name in TAKEN | {*hops, *ends}:
+                raise ValueError(f"host[{number}].name: {leaf.name!r} is taken")
+            if leaf.at not in hops:
+                raise ValueError(f"host[{number}].at: no hop {leaf.at!r}")
+            ends.append(leaf.name)
+        for number, flow in enumerate(self.flows):
+            if flow.source not in ends or flow.to not in ends or flow.source == flow.to:
+                raise ValueError(f"flow[{number}]: source and to are two of {', '.join(ends)}")
 
     def as_dict(self) -> dict:
         return dataclasses.asdict(self)
@@ -551,81 +547,14 @@ class Scenario:
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 
 
-def _build(kind, data: dict, where: str):
-    """A dataclass from a TOML table; a key it does not know is an error, not a default."""
-    known = {f.name: f.type for f in dataclasses.fields(kind)}
-    for key, value in data.items():
-        if key not in known:
-            raise LabError(f"{where}: unknown key {key!r} (known: {', '.join(sorted(known))})")
-        wanted = known[key]
-        if wanted in (int, float, str, bool):
-            fits = isinstance(value, (int, float) if wanted is float else wanted)
-            if not fits or isinstance(value, bool) != (wanted is bool):
-                raise LabError(f"{where}: {key} = {value!r} is not of type {wanted.__name__}")
-    try:
-        return kind(**data)
-    except TypeError as error:
-        raise LabError(f"{where}: {error}") from None
+def from_dict(data: dict, where: str = "scenario", at: tuple = ()) -> Scenario:
+    """A checked scenario from parsed TOML, whose lists are called `hop`, `host`, `flow`, `change`.
 
-
-def _stage(table: dict, where: str) -> Stage:
-    """A stage from a TOML table, with the tables in it."""
-    table = dict(table)
-    for name, kind in (("mac", satellite.Mac), ("errors", satellite.Errors)):
-        if name in table:
-            table[name] = _build(kind, table[name], f"{where}.{name}")
-    if "red" in table:
-        table["red"] = _build(Red, table["red"], f"{where}.red")
-    if "delay_series" in table:
-        table["delay_series"] = tuple(map(tuple, table["delay_series"]))
-    return _build(Stage, table, where)
-
-
-def from_dict(data: dict, where: str = "scenario") -> Scenario:
-    """A checked scenario from parsed TOML, whose lists are called `hop`, `host`, `flow`, `change`."""
-    data = dict(data)
-    hops = []
-    for number, table in enumerate(data.pop("hop", [])):
-        table = dict(table)
-        for side in ("forward", "reverse"):
-            if side in table:
-                table[side] = _stage(table[side], f"{where}: hop {number}.{side}")
-        hops.append(_build(Hop, table, f"{where}: hop {number}"))
-    flows = []
-    for number, table in enumerate(data.pop("flow", [])):
-        table = {**table, "changes": tuple(map(tuple, table.get("changes", ())))}
-        if "objects" in table:
-            table["objects"] = tuple(table["objects"])
-        flows.append(_build(Flow, table, f"{where}: flow {number}"))
-    changes = []
-    for number, table in enumerate(data.pop("change", [])):
-        here = f"{where}: change {number}"
-        table = {key: _stage(value, f"{here}.{key}") if key in ("forward", "reverse") else value
-                 for key, value in table.items()}
-        changes.append(_build(LinkChange, table, here))
-    leaves = []
-    for number, table in enumerate(data.pop("host", [])):
-        here = f"{where}: host {number}"
-        table = {key: _build(Host, value, f"{here}.settings") if key == "settings" else value
-                 for key, value in table.items()}
-        leaves.append(_build(Leaf, table, here))
-    for side in ("sender", "receiver"):
-        if side in data:
-            data[side] = _build(Host, data[side], f"{where}: {side}")
-    for name in ("trace", "traced", "captures", "commands", "samples_s", "before", "after"):
-        if name in data:
-            data[name] = tuple(data[name])
-    scenario = _build(Scenario, {**data, "hops": tuple(hops), "flows": tuple(flows),
-                                 "changes": tuple(changes), "leaves": tuple(leaves)}, where)
-    return scenario.check()
+    at: the keys that lead to it in the file.
+    """
+    return schema.read(Scenario, data, where, at)
 
 
 def load(path: Path) -> Scenario:
     """Read a scenario file."""
-    try:
-        data = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise LabError(f"no scenario {path}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise LabError(f"{path}: {error}") from None
-    return from_dict({"title": path.stem, **data}, str(path))
+    return from_dict({"title": path.stem, **schema.parsed(path)}, str(path))

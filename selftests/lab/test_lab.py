@@ -351,10 +351,10 @@ def test_parameters_reach_a_loaded_module(lab, geo):
 
 
 @pytest.mark.parametrize("table, said", [
-    ({"seed": "x"}, "not of type int"), ({"capture": 1}, "not of type bool"),
-    ({"nosuch": 1}, "unknown key"), ({"family": 5}, "family is 4 or 6"),
+    ({"seed": "x"}, 'seed = "x": a whole number'), ({"capture": 1}, "capture = 1: true or false"),
+    ({"nosuch": 1}, "nosuch = 1: unknown key"), ({"family": 5}, "family = 5: 4 or 6"),
     ({"line": {"ecn": True}}, "ecn marks what loss_pct or an aqm would take"),
-    ({"line": {"loss_pct": 101}}, "out of range"),
+    ({"line": {"loss_pct": 101}}, "loss_pct = 101: a number from 0 to 100"),
     ({"rtt_ms": 0, "line": {"reorder_pct": 1}}, "without a delay to skip"),
     ({"flow": {"write_ms": 5}}, "goes with write_ms"),
     ({"change": [{"at_s": 1, "hop": "moon", "forward": {"delay_ms": 1}}]}, "no hop 'moon'"),

@@ -134,8 +134,8 @@ def test_red_has_the_weight_asked_for():
         log = next(log for log in range(1, 32)
                    if burst + 1 - red.min_packets <= (1 - (1 - 2.0 ** -log) ** burst) * 2 ** log)
         assert log == red.log_weight
-    with pytest.raises(LabError, match="power of two"):
-        Red(weight=0.002).check("here")
+    with pytest.raises(ValueError, match="power of two"):
+        Red(weight=0.002).rules()
 
 
 @pytest.mark.parametrize("more", [

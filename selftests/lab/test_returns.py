@@ -133,7 +133,8 @@ def test_merging_is_what_it_says(returns, name):
 
 
 @pytest.mark.parametrize("reverse, said", [
-    ({"merge_bytes": 9}, "merge_bytes without merge_ms"), ({"merge_ms": -1}, "out of range"),
+    ({"merge_bytes": 9}, "merge_bytes without merge_ms"),
+    ({"merge_ms": -1}, "merge_ms = -1: a number from 0"),
     ({"merge_ms": 5, "rate_mbit": 1, "queue_packets": 9, "delay_ms": 0}, "rate_mbit beside"),
     ({"merge_ms": 5, "mac": {}}, "merge_ms beside mac")])
 def test_a_mistake_in_merging_is_refused(reverse, said):

@@ -19,7 +19,8 @@ LISTS = {"hops": "hop", "flows": "flow", "changes": "change", "leaves": "host"} 
 def stated(value):
     """A stored scenario without the keys that have no value."""
     if isinstance(value, dict):
-        return {key: stated(entry) for key, entry in value.items() if entry is not None}
+        return {key: stated(entry) for key, entry in value.items()
+                if entry is not None and (key, entry) != ("delay_series", [])}
     if isinstance(value, list):
         return [stated(entry) for entry in value]
     return value

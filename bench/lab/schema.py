@@ -121,6 +121,11 @@ class Table:
             if "computed" not in field.metadata})
 
     @classmethod
+    def keys(cls) -> list[str]:
+        """As files have them."""
+        return [field.alias for field in cls.model().__fields__.values()]
+
+    @classmethod
     def __get_validators__(cls):
         yield cls.parse
 
@@ -132,7 +137,7 @@ class Table:
         if not isinstance(value, dict):
             raise NotAllowed(allowed="a table", given=value)
         model = cls.model()
-        known = [field.alias for field in model.__fields__.values()]
+        known = cls.keys()
         unknown = [key for key in value if key not in known]
         if unknown:
             error = NotAllowed(allowed=f"unknown key (known: {', '.join(sorted(known))})", given=value)
@@ -150,6 +155,14 @@ class Table:
         """What of it is no default, by the keys that files have."""
         return {field.alias: getattr(self, name) for name, field in self.model().__fields__.items()
                 if field.required or getattr(self, name) != field.get_default()}
+
+
+def parse_below(key: str, kind: type[Table], value) -> Table:
+    """In rules(): read the value of a key whose type depends on another's."""
+    try:
+        return kind.parse(value)
+    except ValueError as error:
+        raise pydantic.ValidationError([ErrorWrapper(error, key)], kind.model()) from None
 
 
 # ---- files -----------------------------------------------------------------
@@ -180,11 +193,12 @@ def read(kind: type[Table], data, where: str, at: tuple = ()):
             loc = (*loc[:-1], first["ctx"]["given"])
     except ValueError as error:
         loc, said = (), str(error)
-    raise LabError(": ".join([where, *([_path((*at, *loc)) + _shown(data, loc)] if at or loc else []),
-                              said]))
+    path = path_text((*at, *loc)) + _shown(data, loc)
+    raise LabError(": ".join(part for part in (where, path, said) if part))
 
 
-def _path(loc: tuple) -> str:
+def path_text(loc: tuple) -> str:
+    """A key with the keys that lead to it, as in TOML; of a list, the number."""
     parts = [f"[{part}]" if isinstance(part, int) else "." + toml_key(part) for part in loc]
     return "".join(parts).removeprefix(".")
 

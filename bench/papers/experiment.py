@@ -3,21 +3,26 @@
 
 load() reads and checks a file and expands its axes into cells, each of which is a scenario.  A key
 it does not know, a path that leads nowhere, a paper's value without a cell: each is an error that
-names the file.
+names the file.  A key of a table here is its TOML key unless key() says otherwise.
 """
 
 import copy
 import dataclasses
 import itertools
+import json
+import math
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from ..lab import scenario
+import pydantic
+
+from ..lab import scenario, schema
 from ..lab.errors import LabError
 from ..lab.scenario import Scenario
+from ..lab.schema import Flag, Line, computed, key, one_of, real, text, whole
 from . import metrics
 
 FOLDER = Path(__file__).resolve().parents[1] / "scenarios"
@@ -50,22 +55,44 @@ NEVER = "never"                     # a value of the paper's: it did not come to
 SETTINGS = "settings"               # the axis whose first label is compared with the paper
 
 
+def _is_label(value) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+LABELS = dict[Line, schema.allowed(
+    "a label or a list of labels", lambda value: _is_label(value)
+    or isinstance(value, list) and bool(value) and all(map(_is_label, value)))]
+FILE = text("another file's name, without .toml", r"[\w-]+")
+_PART = r'("[^"]+"|[^."]+)'
+PATHS = dict[text("keys with dots between them", rf"{_PART}(\.{_PART})*"), Any]
+FORMULA = one_of("", *metrics.FORMULAS)
+METRIC = one_of("gain", *metrics.METRICS)
+SERIES = one_of("", *metrics.METRICS, *metrics.SERIES)
+RELATION = one_of("less", "more", "within")
+BETTER = one_of("less", "more")
+KIND = one_of("lines", "bars", "series")
+STATISTIC = one_of("mean", "max")
+PRECISION = one_of("interval", "deviation")
+NUMBER = real(-1e12, 1e12)
+PERCENT = real(0, 100)
+
+
 @dataclass(frozen=True)
-class Value:
+class Value(schema.Table):
     """One label of an axis and what it does to the scenario.  Two may have one label, where `only`
     keeps them apart."""
 
-    label: str
-    set: dict = field(default_factory=dict)     # dotted path -> value
-    only: dict = field(default_factory=dict)    # axis -> labels: the cells it exists in
-    formula: str = ""                           # of metrics.FORMULAS: computed, not run
-    x: float | None = None                      # where a figure puts it
+    label: Line
+    set: PATHS = field(default_factory=dict)
+    only: LABELS = field(default_factory=dict)  # the cells it exists in
+    formula: FORMULA = ""                       # computed, not run
+    x: NUMBER | None = None                     # where a figure puts it
 
 
 @dataclass(frozen=True)
-class Axis:
-    name: str
-    values: tuple[Value, ...]
+class Axis(schema.Table):
+    name: Line
+    values: pydantic.conlist(Value, min_items=1)
 
     @property
     def labels(self) -> list[str]:
@@ -73,49 +100,93 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Claim(schema.Table):
     """What the paper says in words: left is less or more than right, or near it."""
 
-    text: str
-    left: dict
-    relation: str                               # less, more, within
-    right: dict | None = None                   # cells, or
-    value: float | None = None                  # a number
-    factor: float = 1.0
-    where: dict = field(default_factory=dict)
-    fitted: bool = False                        # a setting was chosen by it
+    text: Line
+    left: LABELS
+    relation: RELATION = key("is")
+    right: LABELS | None = None                 # cells, or
+    value: NUMBER | None = None                 # a number
+    factor: real(0, 1e6) = 1.0
+    where: LABELS = field(default_factory=dict)
+    fitted: Flag = False                        # a setting was chosen by it
+
+    def rules(self) -> None:
+        if (self.right is None) == (self.value is None):
+            raise ValueError("either right or value")
+        if self.right is not None and set(self.left) != set(self.right):
+            raise ValueError("left and right name different axes")
+        for name, labels in self.left.items():
+            both = set(as_list(labels)) & set(as_list(self.right[name])) if self.right else ()
+            if both:
+                raise ValueError(f"{name} has {min(both)!r} left and right: "
+                                 "what is the same is for where")
 
 
 @dataclass(frozen=True)
-class Figure:
-    title: str
-    kind: str                                   # lines, bars, series
-    y_label: str
-    x: str = ""                                 # axis along x; of kind series: what x is
-    series: str = ""                            # axis with one line or colour a label
-    metric: str = ""                            # of kind series
-    arguments: dict = field(default_factory=dict)
-    where: dict = field(default_factory=dict)
+class Figure(schema.Table):
+    title: Line
+    kind: KIND
+    y_label: Line
+    x: Line = ""                                # axis along x; of kind series: what x is
+    series: Line = ""                           # axis with one line or colour a label
+    metric: SERIES = ""                         # of kind series
+    arguments: dict[str, Any] = field(default_factory=dict)
+    where: LABELS = field(default_factory=dict)
+
+    def rules(self) -> None:
+        if (self.kind == "series") != bool(self.metric):
+            raise ValueError("metric is for figures of kind series, which need one")
+        if self.metric:
+            schema.parse_below("arguments", metrics.arguments_of(self.metric), self.arguments)
+
+    @property
+    def axes(self) -> list[str]:
+        """The axes that it shows."""
+        return [self.x] * (self.kind != "series") + [self.series] * bool(self.series)
 
 
 @dataclass(frozen=True)
-class Missing:
+class Missing(schema.Table):
     """What the paper has and today's kernel has not."""
 
-    label: str
-    why: str
+    label: Line
+    why: Line
 
 
 @dataclass(frozen=True)
-class Gain:
+class Gain(schema.Table):
     """Cells computed from other cells' means: 100 (reference - value) / reference, or where more is
     better the negative of it.
 
     Each names an experiment of the same paper and labels of its axes.
     """
 
-    value: dict
-    reference: dict
+    value: LABELS
+    reference: LABELS
+
+    def rules(self) -> None:
+        for name in ("value", "reference"):
+            if not isinstance(getattr(self, name).get("experiment"), str):
+                raise ValueError(f"{name} names an experiment")
+
+
+@dataclass(frozen=True)
+class Like(schema.Table):
+    """Scenario, axes and table of another experiment: with `set` in its scenario, and of some axes
+    only the labels to keep.  Or of its axes only those named, before the file's own."""
+
+    experiment: FILE
+    set: PATHS = field(default_factory=dict)
+    keep: LABELS = field(default_factory=dict)
+    axes: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout(schema.Table):
+    rows: tuple[Line, ...]
+    columns: tuple[Line, ...]
 
 
 @dataclass(frozen=True)
@@ -129,39 +200,60 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Experiment:
-    paper: str
-    name: str                                   # the file's
-    title: str
-    source: str
-    what: str
-    metric: str
-    unit: str
-    better: str
-    axes: tuple[Axis, ...]
-    cells: tuple[Cell, ...]
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    stated: dict                                # labels (rows, then columns) -> the paper's value
-    arguments: dict = field(default_factory=dict)
-    tolerance_pct: float = 15
-    order: float = 3
-    tolerance_points: float = 5                 # of a unit %: in its place,
-    order_points: float = 20                    # and of order
-    confidence_pct: float = 95
-    precision_pct: float | None = None
-    random: bool = False
-    statistic: str = "mean"                     # over seeds; or max
-    link: str = ""                              # class of link, for the summary by links
-    differs: tuple[str, ...] = ()               # how the setting is not the paper's, a sentence each
-    rfc5166: tuple[str, ...] = ()
-    rfc9743: tuple[str, ...] = ()
-    claims: tuple[Claim, ...] = ()
-    figures: tuple[Figure, ...] = ()
+class Experiment(schema.Table):
+    title: Line
+    source: Line
+    what: Line
+    unit: Line
+    better: BETTER
+    table: Layout
+    metric: METRIC = "gain"
+    axes: tuple[Axis, ...] = key("axis", default=())
+    scenario: dict[str, Any] | None = None
+    # Labels (rows, then columns) -> the paper's value.
+    stated: dict[str, Any] = key("paper", default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
+    tolerance_pct: PERCENT = 15
+    order: real(1, 1e6) = 3
+    tolerance_points: PERCENT = 5               # of a unit %: in its place,
+    order_points: PERCENT = 20                  # and of order
+    confidence_pct: real(50, 99.99) = 95
+    precision_pct: real(0.01, 100) | None = None
+    random: Flag = False
+    statistic: STATISTIC = "mean"               # over seeds; or max
+    link: Line = ""                             # class of link, for the summary by links
+    differs: tuple[Line, ...] = ()              # how the setting is not the paper's, a sentence each
+    rfc5166: tuple[one_of(*INDEXES["rfc5166"]), ...] = ()
+    rfc9743: tuple[one_of(*INDEXES["rfc9743"]), ...] = ()
+    claims: tuple[Claim, ...] = key("claim", default=())
+    figures: tuple[Figure, ...] = key("figure", default=())
     missing: tuple[Missing, ...] = ()
-    fitted: tuple[dict, ...] = ()               # labels of cells by which a setting was chosen
-    precision: str = "interval"                 # what precision_pct is of: or "deviation"
+    fitted: tuple[LABELS, ...] = ()             # labels of cells by which a setting was chosen
+    precision: PRECISION = "interval"           # what precision_pct is of: or "deviation"
     gain: Gain | None = None
+    paper: str = computed(default="")
+    name: str = computed(default="")            # the file's
+    cells: tuple[Cell, ...] = computed(default=())
+
+    def rules(self) -> None:
+        if (self.scenario is None) == (self.gain is None):
+            raise ValueError("either a [scenario] or a [gain]")
+        if (self.metric == "gain") != bool(self.gain):
+            raise ValueError("metric is for a [scenario], which needs one")
+        if self.gain and (self.axes or self.arguments):
+            raise ValueError("a [gain] has the axes of its value, and no arguments")
+        if not self.gain:
+            schema.parse_below("arguments", metrics.arguments_of(self.metric), self.arguments)
+        if len({axis.name for axis in self.axes}) != len(self.axes):
+            raise ValueError("axis: two of one name")
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        return self.table.rows
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.table.columns
 
     @property
     def id(self) -> str:
@@ -216,119 +308,71 @@ def load(path: Path) -> Experiment:
     return from_dict(_parsed(path), path.parent.name, path.stem, str(path))
 
 
-def _parsed(path: Path) -> dict:
-    """A file's TOML, with what it takes over from another of the same paper."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise LabError(f"no experiment {path}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise LabError(f"{path}: {error}") from None
+@dataclass(frozen=True)
+class Inherited(schema.Table):
+    """What a file may have from another."""
+
+    axes: tuple[Axis, ...] = key("axis", default=())
+    scenario: dict[str, Any] | None = None
+    table: Layout | None = None
+    differs: tuple[Line, ...] = ()
+
+
+INHERITED = Inherited.keys()
+
+
+def _parsed(path: Path, users: tuple[Path, ...] = ()) -> dict:
+    """A file's TOML, with what it takes over from another of the same paper.
+
+    users: the files that take over from this one.
+    """
+    data = schema.parsed(path)
+    schema.read(Inherited, {key: data[key] for key in INHERITED if key in data}, str(path))
     if "like" not in data:
         return data
+    like = schema.read(Like, data.pop("like"), str(path), ("like",))
     where = f"{path}: like"
-    like = _fill(_Like, data.pop("like"), where)
-    other = _parsed(path.with_name(f"{like.experiment}.toml"))
+    other = path.with_name(f"{like.experiment}.toml")
+    if other in (path, *users):
+        raise LabError(f"{where}.experiment = {schema.value_text(like.experiment)}: "
+                       "takes over from this one")
+    other = _parsed(other, (path, *users))
     if like.axes:
-        known = {axis["name"]: axis for axis in other.pop("axis")}
+        known = {axis["name"]: axis for axis in other.pop("axis", [])}
         if missing := set(like.axes) - set(known):
-            raise LabError(f"{where}: {like.experiment} has no axis {min(missing)!r}")
+            raise LabError(f"{where}.axes: {like.experiment} has no axis {min(missing)!r}")
         data["axis"] = [known[name] for name in like.axes] + data.get("axis", [])
-        other.pop("table")
-    for key in ("scenario", "axis", "table", "differs"):
-        if key in other:
-            data.setdefault(key, other[key])
+        other.pop("table", None)
+    for name in INHERITED:
+        if name in other:
+            data.setdefault(name, other[name])
     for target, new in like.set.items():
-        put(data["scenario"], target, new, where)
+        put(data.setdefault("scenario", {}), target, new, f"{where}.set")
     for name, labels in like.keep.items():
-        axes = [axis for axis in data["axis"] if axis["name"] == name]
+        axes = [axis for axis in data.get("axis", []) if axis["name"] == name]
         kept = [value for axis in axes for value in axis["values"] if value["label"] in as_list(labels)]
         if {value["label"] for value in kept} != set(as_list(labels)):
-            raise LabError(f"{where}: axis {name!r} has not all of {as_list(labels)}")
+            raise LabError(f"{where}.keep: axis {name!r} has not all of {as_list(labels)}")
         axes[0]["values"] = kept
     return data
 
 
-@dataclass(frozen=True)
-class _Like:
-    """Scenario, axes and table of another experiment: with `set` in its scenario, and of some axes
-    only the labels to keep.  Or of its axes only those named, before the file's own."""
-
-    experiment: str
-    set: dict = field(default_factory=dict)
-    keep: dict = field(default_factory=dict)
-    axes: list = field(default_factory=list)
-
-
 def from_dict(data: dict, paper: str, name: str, where: str) -> Experiment:
     """A checked experiment from parsed TOML."""
-    data = dict(data)
-    table = data.pop("table", {})
-    layout = _fill(_Layout, table, f"{where}: table")
-    base = data.pop("scenario", None)
-    axes = tuple(_axis(entry, f"{where}: axis {number}")
-                 for number, entry in enumerate(data.pop("axis", [])))
-    stated = data.pop("paper", {})
-    parts = {}
-    for key, kind in (("claim", Claim), ("figure", Figure), ("missing", Missing)):
-        parts[f"{key}s" if key != "missing" else key] = tuple(
-            _fill(kind, _renamed(entry), f"{where}: {key} {number}")
-            for number, entry in enumerate(data.pop(key, [])))
-    if "gain" in data:
-        data["gain"] = _fill(Gain, data["gain"], f"{where}: gain")
-        data.setdefault("metric", "gain")
-    for key in ("rfc5166", "rfc9743", "differs", "fitted"):
-        data[key] = tuple(data.get(key, ()))
-    if (base is None) == (data.get("gain") is None):
-        raise LabError(f"{where}: either a [scenario] or a [gain]")
-    cells = tuple(_cells(base, axes, where)) if base is not None else ()
-    experiment = _fill(Experiment, {
-        **data, **parts, "paper": paper, "name": name, "axes": axes, "cells": cells,
-        "rows": tuple(layout.rows), "columns": tuple(layout.columns), "stated": stated}, where)
+    said = schema.read(Experiment, data, where)
+    cells = tuple(_cells(said.scenario, said.axes, where)) if said.scenario is not None else ()
+    experiment = dataclasses.replace(said, paper=paper, name=name, cells=cells)
     return experiment if experiment.gain else _checked(experiment, where)
-
-
-@dataclass(frozen=True)
-class _Layout:
-    rows: list
-    columns: list
-
-
-def _renamed(entry: dict) -> dict:
-    """`is` is no name in Python."""
-    return {"relation" if key == "is" else key: value for key, value in entry.items()}
-
-
-def _fill(kind, data: dict, where: str):
-    """A dataclass from a TOML table; a key it does not know or lacks is an error."""
-    known = {entry.name: entry for entry in dataclasses.fields(kind)}
-    for key in data:
-        if key not in known:
-            raise LabError(f"{where}: unknown key {key!r} (known: {', '.join(sorted(known))})")
-    for key, entry in known.items():
-        required = entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
-        if required and key not in data:
-            raise LabError(f"{where}: no {key}")
-    return kind(**data)
-
-
-def _axis(entry: dict, where: str) -> Axis:
-    values = tuple(_fill(Value, value, f"{where} value {number}")
-                   for number, value in enumerate(entry.get("values", ())))
-    axis = _fill(Axis, {**entry, "values": values}, where)
-    if not values:
-        raise LabError(f"{where}: {axis.name} has no values")
-    return axis
 
 
 def _cells(base: dict, axes: tuple[Axis, ...], where: str) -> Iterator[Cell]:
     names, seen = [axis.name for axis in axes], set()
     for values in itertools.product(*(axis.values for axis in axes)):
         labels = {name: value.label for name, value in zip(names, values)}
-        here = f"{where}: " + ", ".join(labels.values())
+        here = f"{where}: " + ", ".join(labels.values()) if labels else where
         for value in values:
             if unknown := set(value.only) - set(names):
-                raise LabError(f"{here}: only names no axis {sorted(unknown)[0]!r}")
+                raise LabError(f"{here}: only names no axis {min(unknown)!r}")
         if not all(labels[name] in as_list(wanted)
                    for value in values for name, wanted in value.only.items()):
             continue
@@ -338,26 +382,27 @@ def _cells(base: dict, axes: tuple[Axis, ...], where: str) -> Iterator[Cell]:
         table = copy.deepcopy(base)
         for value in values:
             for path, new in value.set.items():
-                put(table, path, new, here)
+                put(table, path, new, f"{here}: set")
         formula = next((value.formula for value in values if value.formula), "")
-        if formula and formula not in metrics.FORMULAS:
-            raise LabError(f"{here}: no formula {formula!r} (there are: {', '.join(metrics.FORMULAS)})")
         table = copied_flows(table, here)
-        yield Cell(labels, table, scenario.from_dict({"title": where, **table}, here), formula)
+        yield Cell(labels, table, scenario.from_dict({"title": where, **table}, here, ("scenario",)),
+                   formula)
+    if not seen:
+        raise LabError(f"{where}: axis: `only` leaves no cell")
 
 
 def put(table: dict, path: str, new, where: str) -> None:
     """Set what a dotted path names.  A part in quotes may have dots; in a list a part is a number,
     a name, or * for all of it; missing tables are made."""
     _put(table, [part.strip('"') for part in re.findall(r'"[^"]*"|[^."]+', path)], new,
-         f"{where}: {path}")
+         f"{where}.{json.dumps(path)}")
 
 
 def _put(node, parts: list[str], new, where: str) -> None:
     part, rest = parts[0], parts[1:]
     if isinstance(node, list):
         chosen = [number for number, entry in enumerate(node)
-                  if part in ("*", str(number)) or entry.get("name") == part]
+                  if part in ("*", str(number)) or isinstance(entry, dict) and entry.get("name") == part]
         if not chosen:
             raise LabError(f"{where}: there is no {part!r}")
         for number in chosen:
@@ -373,54 +418,68 @@ def _put(node, parts: list[str], new, where: str) -> None:
         node[part] = copy.deepcopy(new)
 
 
+@dataclass(frozen=True)
+class Copies(schema.Table):
+    copies: whole(1, 1000) = 1
+    apart_s: real(0, 1e6) = 0
+    start_s: real(0, 1e6) = 0
+
+
 def copied_flows(table: dict, where: str) -> dict:
     """Flows with `copies` written out: so many alike, `apart_s` after one another."""
-    flows = []
-    for flow in table.get("flow", []):
-        flow = dict(flow)
-        copies, apart_s = flow.pop("copies", 1), flow.pop("apart_s", 0)
-        if type(copies) is not int or copies < 1:
-            raise LabError(f"{where}: copies = {copies!r} is no number of flows")
-        start_s = flow.get("start_s", 0)
-        flows += [{**flow, "start_s": start_s + number * apart_s} if apart_s else flow
-                  for number in range(copies)]
-    return {**table, "flow": flows}
+    flows = table.get("flow")
+    if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
+        return table            # the scenario's schema says what is wrong
+    made = []
+    for number, flow in enumerate(flows):
+        more = schema.read(Copies, {key: flow[key] for key in ("copies", "apart_s", "start_s")
+                                    if key in flow}, where, ("scenario", "flow", number))
+        flow = {key: value for key, value in flow.items() if key not in ("copies", "apart_s")}
+        made += [{**flow, "start_s": more.start_s + copy * more.apart_s} if more.apart_s else flow
+                 for copy in range(more.copies)]
+    return {**table, "flow": made}
 
 
 # ---- checking --------------------------------------------------------------
 
 def _checked(experiment: Experiment, where: str) -> Experiment:
-    for index, known in INDEXES.items():
-        for entry in getattr(experiment, index):
-            if entry not in known:
-                raise LabError(f"{where}: {index} has no {entry!r} (it has: {', '.join(known)})")
     names = [axis.name for axis in experiment.axes]
     shown = [*experiment.rows, *experiment.columns]
     if sorted(shown) != sorted(name for name in names if name != SETTINGS):
         raise LabError(f"{where}: table has {shown}, the axes are {names}")
-    if experiment.better not in ("less", "more"):
-        raise LabError(f"{where}: better is less or more")
-    if experiment.statistic not in ("mean", "max"):
-        raise LabError(f"{where}: statistic is mean or max")
-    if experiment.metric not in metrics.METRICS and not experiment.gain:
-        raise LabError(f"{where}: no metric {experiment.metric!r} "
-                       f"(there are: {', '.join(sorted(metrics.METRICS))})")
     if not experiment.gain:
-        metrics.check_arguments(experiment.metric, experiment.arguments, where)
-    for labels in experiment.fitted:
-        _check_labels(experiment, labels, f"{where}: fitted")
-    if experiment.precision not in ("interval", "deviation"):
-        raise LabError(f"{where}: precision is interval or deviation")
+        _check_arguments(experiment, experiment.arguments, f"{where}: arguments")
+    for number, labels in enumerate(experiment.fitted):
+        _check_labels(experiment, labels, f"{where}: fitted[{number}]")
     for number, claim in enumerate(experiment.claims):
-        _check_claim(experiment, claim, f"{where}: claim {number}")
+        for side in ("left", "right", "where"):
+            _check_labels(experiment, getattr(claim, side) or {}, f"{where}: claim[{number}].{side}")
     for number, figure in enumerate(experiment.figures):
-        _check_figure(experiment, figure, f"{where}: figure {number}")
+        here = f"{where}: figure[{number}]"
+        if figure.metric and experiment.gain:
+            raise LabError(f"{here}.metric: a [gain] has no runs of its own")
+        _check_labels(experiment, {name: [] for name in figure.axes}, here)
+        _check_labels(experiment, figure.where, f"{here}.where")
+        if figure.metric:
+            _check_arguments(experiment, figure.arguments, f"{here}.arguments")
     stated = _flat(experiment.stated, len(shown), where)
     keys = {experiment.key(cell) for cell in experiment.cells}
-    for key in stated:
-        if key not in keys:
-            raise LabError(f"{where}: the paper's value of {key} has no cell")
+    for label in stated:
+        if label not in keys:
+            raise LabError(f"{where}: the paper's value of {label} has no cell")
     return dataclasses.replace(experiment, stated=stated)
+
+
+def _check_arguments(experiment: Experiment, arguments: dict, where: str) -> None:
+    """The flows and the hop that arguments name are there in each cell."""
+    wanted = {arguments.get("flow", 0), *arguments.get("flows", ())}
+    for cell in experiment.cells:
+        flows, hops = len(cell.scenario.flows), [hop.name for hop in cell.scenario.hops]
+        here = f"{where}: {', '.join(cell.labels.values())}"
+        if max(wanted) >= flows:
+            raise LabError(f"{here}: no flow {max(wanted)}, there are {flows}")
+        if arguments.get("hop", hops[0]) not in hops:
+            raise LabError(f"{here}: no hop {arguments['hop']!r}, there are {', '.join(hops)}")
 
 
 def _flat(table: dict, depth: int, where: str, above: tuple = ()) -> dict:
@@ -432,10 +491,12 @@ def _flat(table: dict, depth: int, where: str, above: tuple = ()) -> dict:
             flat.update(_flat(entry, depth, where, path))
         elif entry == NEVER and len(path) == depth:
             flat[path] = NEVER
-        elif isinstance(entry, (int, float)) and len(path) == depth:
+        elif type(entry) in (int, float) and math.isfinite(entry) and len(path) == depth:
             flat[path] = float(entry)
         else:
-            raise LabError(f"{where}: the paper's value of {path} is no number {depth} labels deep")
+            at = schema.path_text(("paper", *path))
+            raise LabError(f"{where}: {at} = {schema.value_text(entry)}: a number or {NEVER!r}, "
+                           f"{depth} labels deep")
     return flat
 
 
@@ -448,41 +509,13 @@ def _check_labels(experiment: Experiment, chosen: dict, where: str) -> None:
                 raise LabError(f"{where}: {name} has no {label!r}")
 
 
-def _check_claim(experiment: Experiment, claim: Claim, where: str) -> None:
-    if claim.relation not in ("less", "more", "within"):
-        raise LabError(f"{where}: is = {claim.relation!r} is not less, more or within")
-    if (claim.right is None) == (claim.value is None):
-        raise LabError(f"{where}: either right or value")
-    for chosen in (claim.left, claim.right or {}, claim.where):
-        _check_labels(experiment, chosen, where)
-    if claim.right is not None and set(claim.left) != set(claim.right):
-        raise LabError(f"{where}: left and right name different axes")
-    for name, labels in claim.left.items():
-        both = set(as_list(labels)) & set(as_list(claim.right[name])) if claim.right else ()
-        if both:
-            raise LabError(f"{where}: {name} has {min(both)!r} left and right: what is the same is for "
-                           "where")
-
-
-def _check_figure(experiment: Experiment, figure: Figure, where: str) -> None:
-    if figure.kind not in ("lines", "bars", "series"):
-        raise LabError(f"{where}: kind {figure.kind!r} is not lines, bars or series")
-    if figure.kind == "series":
-        metrics.check_arguments(figure.metric, figure.arguments, where)
-    elif figure.metric:
-        raise LabError(f"{where}: metric is for figures of kind series")
-    axes = ([figure.x] if figure.kind != "series" else []) + ([figure.series] if figure.series else [])
-    _check_labels(experiment, {name: [] for name in axes}, where)
-    _check_labels(experiment, figure.where, where)
-
-
 # ---- gains -----------------------------------------------------------------
 
 def expand_gain(experiment: Experiment, by_name: dict) -> Experiment:
     """The cells of a [gain]: those of its value's experiment, by the axes that it leaves open."""
     if not experiment.gain:
         return experiment
-    where = f"{experiment.id}: gain"
+    where = f"{experiment.id}.toml: gain"
     for side in (experiment.gain.value, experiment.gain.reference):
         source = by_name.get(side.get("experiment"))
         if source is None or source.gain:
@@ -506,7 +539,7 @@ def expand_gain(experiment: Experiment, by_name: dict) -> Experiment:
     reference = by_name[experiment.gain.reference["experiment"]]
     made = dataclasses.replace(experiment, axes=axes, cells=tuple(cells),
                                random=source.random or reference.random)
-    return _checked(made, experiment.id)
+    return _checked(made, f"{experiment.id}.toml")
 
 
 def _labels_of(side: dict) -> dict:

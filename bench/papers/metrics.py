@@ -6,14 +6,17 @@ None: it never came to that, e.g. a transfer that did not end.  Times are second
 first SYN unless said otherwise; kbyte is 1000 bytes, Kbyte 1024.
 """
 
+import dataclasses
+import functools
 import inspect
 
 import numpy as np
 
-from ..lab import measure, pcap
+from ..lab import measure, pcap, schema
 from ..lab.errors import LabError
 from ..lab.run import Run
 from ..lab.scenario import FIRST_PORT, Scenario
+from ..lab.schema import Flag, Line, Name, one_of, real, whole
 from . import fairness, pages, received
 
 GOODPUT_WINDOW_S = 10           # Caini et al.'s short-time goodput
@@ -289,11 +292,20 @@ def find(name: str):
     return METRICS.get(name) or SERIES[name]
 
 
-def check_arguments(name: str, arguments: dict, where: str) -> None:
-    """The metric exists and takes these arguments."""
-    if name not in METRICS and name not in SERIES:
-        raise LabError(f"{where}: no metric {name!r} (there are: {', '.join(sorted(METRICS | SERIES))})")
-    taken = list(inspect.signature(find(name)).parameters)[1:]
-    for argument in arguments:
-        if argument not in taken:
-            raise LabError(f"{where}: {name} takes no {argument!r} (it takes {', '.join(taken)})")
+# What the arguments of metrics and series may be, by their names.
+_FLOW, _TIME_S, _SPAN_S = whole(0, 10**4), real(0, 1e6), real(0.001, 1e6)
+ARGUMENTS = {
+    "flow": _FLOW, "flows": tuple[_FLOW, ...] | None, "hop": Name, "since": one_of("syn", "data"),
+    "from_s": _TIME_S, "to_s": _SPAN_S | None, "window_s": _SPAN_S, "every_s": _SPAN_S,
+    "share": real(0.001, 1), "of_mbit": real(0.001, 1e6) | None, "kbyte": whole(1, 10**6),
+    "statistic": Line, "most_segments": whole(1, 10**6) | None, "sacked": Flag}
+
+
+@functools.cache
+def arguments_of(name: str) -> type[schema.Table]:
+    """The table of the arguments that a metric or series takes."""
+    taken = list(inspect.signature(find(name)).parameters.values())[1:]
+    return dataclasses.make_dataclass(name, [
+        (one.name, ARGUMENTS[one.name], dataclasses.field(
+            **{} if one.default is one.empty else {"default": one.default}))
+        for one in taken], bases=(schema.Table,), frozen=True)

@@ -490,7 +490,7 @@ def witnessed(scenario: Scenario) -> list[str]:
         return []
     named = scenario.modules.get("satcc_log", {}).get("callbacks_of")
     if named is not None:
-        return named.split(",")
+        return str(named).split(",")
     used = {cc for flow in scenario.flows for cc in flow.names}
     used |= {hop.pep for hop in scenario.hops if hop.pep}
     return sorted(used & set(policies()))

@@ -83,10 +83,10 @@ SETTING = schema.allowed(
 SIZE_LAW = one_of("", *traffic.LAWS)
 CAPTURE = one_of("sender", "bottleneck", "receiver")
 EVENT = text("an event, group:name", r"[a-z0-9_]+:[a-z0-9_*]+")
-FAMILY = schema.allowed("4 or 6", lambda value: type(value) is int and value in (4, 6))
-SYSCTLS = dict[text("a sysctl's name", "[a-z0-9_-]+([./][a-z0-9_-]+)+"), SETTING]
-MODULES = dict[text("a module's name", "[A-Za-z0-9_]+"),
-               dict[text("a parameter's name", "[A-Za-z0-9_]+"), SETTING]]
+FAMILY = schema.allowed("4 or 6", lambda value: type(value) is int and value in (4, 6), low=4, high=6)
+SYSCTLS = schema.mapping(text("a sysctl's name", "[a-z0-9_-]+([./][a-z0-9_-]+)+"), SETTING)
+MODULES = schema.mapping(text("a module's name", "[A-Za-z0-9_]+"), schema.mapping(
+    text("a parameter's name", "[A-Za-z0-9_]+"), SETTING))
 
 
 @dataclass(frozen=True)

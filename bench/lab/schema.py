@@ -56,7 +56,8 @@ def allowed(description: str, fits, **about) -> type:
 
 def whole(low: int, high: int) -> type:
     return allowed(f"a whole number from {low} to {high}",
-                   lambda value: type(value) is int and low <= value <= high, low=low, high=high)
+                   lambda value: type(value) is int and low <= value <= high,
+                   low=low, high=high, whole=True)
 
 
 def real(low: float, high: float) -> type:
@@ -72,7 +73,23 @@ def one_of(*words: str) -> type:
 
 def text(description: str, pattern: str) -> type:
     return allowed(description,
-                   lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value, re.ASCII)))
+                   lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value, re.ASCII)),
+                   pattern=pattern)
+
+
+def mapping(key: type, value: type) -> type:
+    """A table whose keys are not known beforehand.  pydantic's own dict would take a list of pairs."""
+    model = pydantic.create_model("Mapping", __config__=_Config, __root__=(dict[key, value], ...))
+
+    def checked(given):
+        if not isinstance(given, dict):
+            raise NotAllowed(allowed="a table", given=given)
+        values, _, error = pydantic.validate_model(model, {"__root__": given})
+        if error:
+            raise error
+        return values["__root__"]
+
+    return type("Mapping", (), {"__get_validators__": classmethod(lambda cls: iter([checked]))})
 
 
 def is_words(value: str) -> bool:
@@ -188,7 +205,7 @@ def read(kind: type[Table], data, where: str, at: tuple = ()):
         return kind.parse(data)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        loc, said = first["loc"], first["msg"]
+        loc, said = tuple(part for part in first["loc"] if part != "__root__"), first["msg"]
         if "__key__" in loc:
             loc = (*loc[:-1], first["ctx"]["given"])
     except ValueError as error:

@@ -59,12 +59,13 @@ def _is_label(value) -> bool:
     return isinstance(value, str) and value.isprintable()
 
 
-LABELS = dict[Line, schema.allowed(
+LABELS = schema.mapping(Line, schema.allowed(
     "a label or a list of labels", lambda value: _is_label(value)
-    or isinstance(value, list) and bool(value) and all(map(_is_label, value)))]
+    or isinstance(value, list) and bool(value) and all(map(_is_label, value))))
 FILE = text("another file's name, without .toml", r"[\w-]+")
 _PART = r'("[^"]+"|[^."]+)'
-PATHS = dict[text("keys with dots between them", rf"{_PART}(\.{_PART})*"), Any]
+PATHS = schema.mapping(text("keys with dots between them", rf"{_PART}(\.{_PART})*"), Any)
+ANYTHING = schema.mapping(Line, Any)
 FORMULA = one_of("", *metrics.FORMULAS)
 METRIC = one_of("gain", *metrics.METRICS)
 SERIES = one_of("", *metrics.METRICS, *metrics.SERIES)
@@ -132,7 +133,7 @@ class Figure(schema.Table):
     x: Line = ""                                # axis along x; of kind series: what x is
     series: Line = ""                           # axis with one line or colour a label
     metric: SERIES = ""                         # of kind series
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: ANYTHING = field(default_factory=dict)
     where: LABELS = field(default_factory=dict)
 
     def rules(self) -> None:
@@ -209,10 +210,10 @@ class Experiment(schema.Table):
     table: Layout
     metric: METRIC = "gain"
     axes: tuple[Axis, ...] = key("axis", default=())
-    scenario: dict[str, Any] | None = None
+    scenario: ANYTHING | None = None
     # Labels (rows, then columns) -> the paper's value.
-    stated: dict[str, Any] = key("paper", default_factory=dict)
-    arguments: dict[str, Any] = field(default_factory=dict)
+    stated: ANYTHING = key("paper", default_factory=dict)
+    arguments: ANYTHING = field(default_factory=dict)
     tolerance_pct: PERCENT = 15
     order: real(1, 1e6) = 3
     tolerance_points: PERCENT = 5               # of a unit %: in its place,
@@ -313,7 +314,7 @@ class Inherited(schema.Table):
     """What a file may have from another."""
 
     axes: tuple[Axis, ...] = key("axis", default=())
-    scenario: dict[str, Any] | None = None
+    scenario: ANYTHING | None = None
     table: Layout | None = None
     differs: tuple[Line, ...] = ()
 

@@ -21,7 +21,7 @@ from ..lab import machine
 from ..lab.errors import LabError
 from ..lab.paths import TOP, locked
 from ..lab.run import Lab
-from . import cell, experiment, plan, report, results, workflow
+from . import cell, experiment, plan, report, results, tables, workflow
 
 
 def make(arguments, console: Console) -> int:
@@ -41,10 +41,8 @@ def make(arguments, console: Console) -> int:
             report_now(arguments)       # of what is there
             raise
     data = report.read(arguments.results)
-    for paper, found in results.counts(data).items():
-        console.print(f"{paper}: " + "; ".join(
-            f"{kind}: " + ", ".join(f"{number} {verdict}" for verdict, number in mine.items())
-            for kind, mine in found.items()))
+    for paper, mine in results.counts(data).items():
+        console.print(f"{paper}: {tables.counts_text(mine)}")
     outside = [row for row in data["link"] if not row["passed"]]
     console.print(f"link: {len(data['link'])} figures held against what the link is said to do, "
                   f"{len(outside)} outside their tolerance")

@@ -8,6 +8,7 @@ names the file.  A key of a table here is its TOML key unless key() says otherwi
 
 import copy
 import dataclasses
+import functools
 import itertools
 import json
 import math
@@ -51,6 +52,9 @@ INDEXES = {
                 "paths with varying delay", "paths with high delay", "transient events",
                 "sudden changes in the path"),
 }
+# Why a value or claim is no finding: arithmetic on other runs; a setting was chosen by looking at it,
+# or inherits one that was; true by construction; said and counted elsewhere.
+UNCOUNTED = ("derived", "chosen", "identity", "repeat")
 NEVER = "never"                     # a value of the paper's: it did not come to that
 SETTINGS = "settings"               # the axis whose first label is compared with the paper
 
@@ -74,6 +78,8 @@ BETTER = one_of("less", "more")
 KIND = one_of("lines", "bars", "series")
 STATISTIC = one_of("mean", "max")
 PRECISION = one_of("interval", "deviation")
+WHY = schema.allowed("a sentence", lambda value: isinstance(value, str) and bool(value.strip())
+                     and value.isprintable())
 NUMBER = real(-1e12, 1e12)
 PERCENT = real(0, 100)
 
@@ -101,6 +107,29 @@ class Axis(schema.Table):
 
 
 @dataclass(frozen=True)
+class Uncounted(schema.Table):
+    """Why something is shown with its verdict and is no finding of its own."""
+
+    kind: one_of(*UNCOUNTED)
+    why: WHY
+    where: LABELS = field(default_factory=dict)     # labels of the values meant: none is all of them
+    claims: Flag = False                            # all claims of the experiment, too
+
+
+@dataclass(frozen=True)
+class Null(schema.Table):
+    """What each label of an axis is without its idea: another label of that axis."""
+
+    axis: Line
+    of: schema.mapping(Line, Line)
+
+    def rules(self) -> None:
+        for label, other in self.of.items():
+            if label == other:
+                raise ValueError(f"{label!r} is without its idea itself")
+
+
+@dataclass(frozen=True)
 class Claim(schema.Table):
     """What the paper says in words: left is less or more than right, or near it."""
 
@@ -111,7 +140,9 @@ class Claim(schema.Table):
     value: NUMBER | None = None                 # a number
     factor: real(0, 1e6) = 1.0
     where: LABELS = field(default_factory=dict)
-    fitted: Flag = False                        # a setting was chosen by it
+    some: Flag = False                          # of one pair at least, not of each
+    words: Line = ""                            # the paper's, that have the value or factor
+    uncounted: Uncounted | None = None
 
     def rules(self) -> None:
         if (self.right is None) == (self.value is None):
@@ -199,6 +230,11 @@ class Cell:
     scenario: Scenario | None                   # None: of a [gain]
     formula: str = ""
 
+    @functools.cached_property
+    def digest(self) -> str:
+        """Of the scenario: cells of one digest share their runs."""
+        return self.scenario.digest() if self.scenario else ""
+
 
 @dataclass(frozen=True)
 class Experiment(schema.Table):
@@ -229,7 +265,9 @@ class Experiment(schema.Table):
     claims: tuple[Claim, ...] = key("claim", default=())
     figures: tuple[Figure, ...] = key("figure", default=())
     missing: tuple[Missing, ...] = ()
-    fitted: tuple[LABELS, ...] = ()             # labels of cells by which a setting was chosen
+    uncounted: tuple[Uncounted, ...] = ()
+    null: Null | None = None
+    seeds_most: whole(1, 1000) = 8              # of a run whose verdict more seeds may decide
     precision: PRECISION = "interval"           # what precision_pct is of: or "deviation"
     gain: Gain | None = None
     paper: str = computed(default="")
@@ -317,6 +355,7 @@ class Inherited(schema.Table):
     scenario: ANYTHING | None = None
     table: Layout | None = None
     differs: tuple[Line, ...] = ()
+    null: Null | None = None
 
 
 INHERITED = Inherited.keys()
@@ -344,6 +383,9 @@ def _parsed(path: Path, users: tuple[Path, ...] = ()) -> dict:
             raise LabError(f"{where}.axes: {like.experiment} has no axis {min(missing)!r}")
         data["axis"] = [known[name] for name in like.axes] + data.get("axis", [])
         other.pop("table", None)
+    own_axes = "axis" in data
+    if own_axes:
+        other.pop("null", None)
     for name in INHERITED:
         if name in other:
             data.setdefault(name, other[name])
@@ -355,6 +397,12 @@ def _parsed(path: Path, users: tuple[Path, ...] = ()) -> dict:
         if {value["label"] for value in kept} != set(as_list(labels)):
             raise LabError(f"{where}.keep: axis {name!r} has not all of {as_list(labels)}")
         axes[0]["values"] = kept
+    if "null" in other:
+        null = data["null"]
+        kept = {value["label"] for axis in data["axis"] if axis["name"] == null["axis"]
+                for value in axis["values"]}
+        data["null"] = {**null, "of": {label: without for label, without in null["of"].items()
+                                       if {label, without} <= kept}}
     return data
 
 
@@ -450,8 +498,10 @@ def _checked(experiment: Experiment, where: str) -> Experiment:
         raise LabError(f"{where}: table has {shown}, the axes are {names}")
     if not experiment.gain:
         _check_arguments(experiment, experiment.arguments, f"{where}: arguments")
-    for number, labels in enumerate(experiment.fitted):
-        _check_labels(experiment, labels, f"{where}: fitted[{number}]")
+    for number, entry in enumerate(experiment.uncounted):
+        _check_labels(experiment, entry.where, f"{where}: uncounted[{number}].where")
+    if null := experiment.null:
+        _check_labels(experiment, {null.axis: [*null.of, *null.of.values()]}, f"{where}: null")
     for number, claim in enumerate(experiment.claims):
         for side in ("left", "right", "where"):
             _check_labels(experiment, getattr(claim, side) or {}, f"{where}: claim[{number}].{side}")

@@ -5,6 +5,7 @@
     <paper>.html    the experiments
     papers.md       the same without pictures
     papers.json     the numbers
+    summary.json    what of them README.md's table says
 
 All of it is drawn from papers.json's data and the jobs' files; nothing here measures or judges.
 """
@@ -38,8 +39,8 @@ def _environment() -> jinja2.Environment:
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(HERE), trim_blocks=True, lstrip_blocks=True,
                               undefined=jinja2.StrictUndefined, autoescape=lambda name: "html" in name)
     made.globals.update(
-        tables=tables, verdicts=verdict.VERDICTS, signs=tables.SIGNS,
-        papers=experiment.PAPERS,
+        tables=tables, verdicts=verdict.VERDICTS, classes=verdict.CLASSES, signs=tables.SIGNS,
+        papers=experiment.PAPERS, floor_pct=verdict.FLOOR_PCT,
         css=lambda text: re.sub(r"[^a-z0-9]+", "-", text.lower()))
     return made
 
@@ -60,6 +61,8 @@ def write(found: Results, about: dict, folder: Path) -> dict:
         text = templates.get_template(page.pop("template")).render(
             data=data, counts=counts, pictures=pictures, contests=contests, **page)
         (folder / name).write_text(text, encoding="utf-8")
+    (folder / "summary.json").write_text(json.dumps(results.summary(data), indent=1) + "\n",
+                                         encoding="utf-8")
     # Last: it is what the workflow takes for the report's being there.
     (folder / "papers.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return data

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from . import metrics, plan, verdict
 from .experiment import (
-    NEVER, SETTINGS, Cell, Claim, Experiment, as_list, reference_of, value_of)
-from .statistics import Estimate, estimate, seeds_needed
+    NEVER, SETTINGS, UNCOUNTED, Cell, Claim, Experiment, Uncounted, as_list, reference_of, value_of)
+from .statistics import Estimate, estimate_of, seeds_needed
 
 ABSENT = object()                   # a side that has nothing of a seed
 NAMED = len("build/runs/00/00000000")
@@ -28,8 +28,12 @@ class Results:
                 self.runs[job] = json.loads(path.read_text())
         link = plan.link_path(planned, folder)
         self.link = json.loads(link.read_text()) if link.exists() else []
+        self.changed = plan.changed(planned, experiments)
+        old = {(name, tuple(labels.items()))
+               for name, cells in self.changed.items() for labels in cells}
         self.jobs = {(name, tuple(cell["labels"].items())): cell["jobs"]
-                     for name, cells in planned["cells"].items() for cell in cells}
+                     for name, cells in planned["cells"].items() for cell in cells
+                     if (name, tuple(cell["labels"].items())) not in old}
 
     def of_cell(self, experiment: Experiment, cell: Cell) -> list[dict]:
         """The runs of a cell that are done."""
@@ -55,9 +59,7 @@ class Results:
         values = self.values(experiment, cell)
         if not values or None in values:
             return None
-        if experiment.statistic == "max":
-            return Estimate(max(values), None, len(values))
-        return estimate(values, experiment.confidence_pct)
+        return estimate_of(values, experiment.statistic, experiment.confidence_pct)
 
     def sides(self, experiment: Experiment, cell: Cell) -> list[tuple[Experiment, Cell]]:
         """Of a gain: the cells of its value and of its reference."""
@@ -76,9 +78,32 @@ class Results:
             pairs = {} if None in found else {None: tuple(side.mean for side in found)}
         else:
             pairs = by_common_seed(*(self.by_seed(*side) for side in sides))
-        sign = -1 if sides[0][0].better == "more" else 1
-        return {seed: sign * 100 * (reference - value) / reference
+        return {seed: _gain(sides[0][0], value, reference)
                 for seed, (value, reference) in pairs.items() if value is not None and reference}
+
+    # -- the variant without the idea --------------------------------------------
+
+    def null_of(self, experiment: Experiment, cell: Cell) -> verdict.Null | None:
+        """None where a cell's variant is without an idea itself, or the paper does not give the figure
+        of the one that is without it.  A gain's is that of the null over the same reference, which is
+        none at all where it is the reference, and where nothing else is known."""
+        if not experiment.gain:
+            other = _without(experiment, cell)
+            paper = _stated(experiment, other) if other else None
+            if paper is None:
+                return None
+            found = self.estimate(experiment, other)
+            return verdict.Null(paper, found.mean if found else None)
+        (source, value), (referred, reference) = self.sides(experiment, cell)
+        other = _without(source, value)
+        figures = [_stated(source, other) if other else None, _stated(referred, reference)]
+        if reference.formula:           # the paper's own sum, not rounded as in its table
+            figures[1] = self.estimate(referred, reference).mean
+        if None in figures:
+            return verdict.Null(0.0)
+        found = [self.estimate(source, other), self.estimate(referred, reference)]
+        return verdict.Null(_gain(source, *figures),
+                            None if None in found else _gain(source, *(side.mean for side in found)))
 
     # -- as JSON ---------------------------------------------------------------
 
@@ -88,6 +113,7 @@ class Results:
                 "runs": {job: {key: value for key, value in run.items() if key != "values"}
                          for job, run in self.runs.items()},
                 "link": self.link,
+                "changed": self.changed,
                 "failed": [job for job in self.plan["jobs"] if job not in self.runs]}
 
     def _experiment(self, experiment: Experiment) -> dict:
@@ -113,29 +139,35 @@ class Results:
         paper = None
         if cell.labels.get(SETTINGS) == experiment.of_the_time:
             paper = experiment.stated.get(experiment.key(cell))
+        uncounted = uncounted_of(experiment, cell)
         made = {
             "labels": cell.labels, "formula": cell.formula, "values": values,
             "mean": found.mean if found else None, "half": found.half if found else None,
             "paper": paper,
             "ratio": found.mean / paper if found and paper not in (None, 0, NEVER) else None,
             "path": _path(experiment, cell), "jobs": [run["job"] for run in runs],
-            "seeds": len(values), "fitted": self._fitted(experiment, cell),
-            "verdict": None, "cause": None, "seeds_needed": None}
+            "seeds": len(values), "uncounted": [uncounted.kind, uncounted.why] if uncounted else None,
+            "verdict": None, "cause": None, "seeds_needed": None, "decided": True,
+            "seeds_to_decide": None, "null": None}
         if experiment.precision_pct and found and experiment.random:
             made["seeds_needed"] = seeds_needed(values, experiment.confidence_pct,
                                                 experiment.precision_pct, experiment.precision)
-        if paper is not None and measured and not made["fitted"] \
-                and not self._computed(experiment, cell):
-            made["verdict"] = verdict.of_value(experiment, found, paper)
-            if made["verdict"] != verdict.REPRODUCED:
-                made["cause"] = self._cause(experiment, cell, found, paper)
+        if paper is None or not measured or self._computed(experiment, cell):
+            return made
+        null = self.null_of(experiment, cell) if paper != NEVER else None
+        judged = verdict.of_value(experiment, values, paper, null)
+        made |= {"verdict": judged.verdict, "decided": judged.decided, "seeds_to_decide": judged.seeds}
+        if null:
+            made["null"] = {"paper": null.paper, "verdict": verdict.of_null(experiment, paper, null)}
+        if judged.verdict == verdict.UNDECIDED:
+            made["cause"] = _open(experiment, values, judged, paper, null)
+        elif judged.verdict == verdict.BLIND:
+            made["cause"] = (f"The paper's figure without the idea, {null.paper:.4g} {experiment.unit}, "
+                             "would be reproduced as well.")
+        elif judged.verdict != verdict.REPRODUCED:
+            made["cause"] = self._cause(experiment, cell, found, paper) + _beside_null(
+                experiment, found, paper, null)
         return made
-
-    @staticmethod
-    def _fitted(experiment: Experiment, cell: Cell) -> bool:
-        """A setting was chosen by this value: that it comes out is no finding."""
-        return any(all(cell.labels.get(name) in as_list(wanted) for name, wanted in labels.items())
-                   for labels in experiment.fitted)
 
     def _computed(self, experiment: Experiment, cell: Cell) -> bool:
         """From a formula alone, which is the paper's own: that it comes to the paper's value is no
@@ -166,7 +198,7 @@ class Results:
 
     def _claim(self, experiment: Experiment, claim: Claim) -> dict:
         pairs, of = [], 0
-        for left, right_cell in self._pairs(experiment, claim):
+        for left, right_cell in self.pairs(experiment, claim):
             of += 1
             sides = [self._side(experiment, cell) for cell in (left, right_cell) if cell]
             if None in sides:
@@ -174,23 +206,30 @@ class Results:
             if right_cell is None:
                 sides.append(Estimate(claim.value, None, 1))
             shown = {name: label for name, label in left.labels.items() if name != SETTINGS}
-            said = verdict.of_pair(experiment, claim.relation, *sides, claim.factor,
-                                   self._seeds(experiment, left, right_cell, claim.value))
+            seeds = self._seeds(experiment, left, right_cell, claim.value)
+            said = verdict.of_pair(experiment, claim.relation, *sides, claim.factor, seeds)
             ends = [side.mean if math.isfinite(side.mean) else None for side in sides]
             beside = [label for name, label in (right_cell or left).labels.items()
                       if label != left.labels[name]]
             pairs.append({
                 "labels": shown, "beside": beside, "left": ends[0], "right": ends[1],
                 "holds": verdict.holds(claim.relation, *(side.mean for side in sides), claim.factor),
-                "verdict": said,
-                "cause": None if said == verdict.REPRODUCED else " Beside: ".join(
+                "verdict": said.verdict, "decided": said.decided, "seeds_to_decide": said.seeds,
+                "seeds": len(seeds),
+                "cause": None if said.verdict == verdict.HOLDS else " Beside: ".join(
                     self._described(experiment, cell) for cell in (left, right_cell) if cell)})
         # A claim is of all of its pairs: until they are measured there is no verdict.
-        judged = pairs and len(pairs) == of and not claim.fitted
-        return {"text": claim.text, "relation": claim.relation, "factor": claim.factor, "pairs": pairs,
-                "of": of, "seeds": self.plan["seeds"] if experiment.random else None,
-                "fitted": claim.fitted,
-                "verdict": verdict.worst([pair["verdict"] for pair in pairs]) if judged else None}
+        judged = pairs and len(pairs) == of
+        uncounted = claim.uncounted or next(
+            (entry for entry in experiment.uncounted if entry.claims), None)
+        return {"text": claim.text, "words": claim.words, "relation": claim.relation,
+                "factor": claim.factor, "pairs": pairs, "of": of,
+                "seeds": min((pair["seeds"] for pair in pairs), default=None)
+                if experiment.random else None,
+                "uncounted": [uncounted.kind, uncounted.why] if uncounted else None,
+                "some": claim.some,
+                "verdict": verdict.of_claim([pair["verdict"] for pair in pairs], claim.some)
+                if judged else None}
 
     def _side(self, experiment: Experiment, cell: Cell) -> Estimate | None:
         """A cell in a claim: what never came to the value is the worst there is; None: not measured."""
@@ -235,7 +274,7 @@ class Results:
         middle = statistics.median_low(run["values"][key] for run in runs)
         return next(run for run in runs if run["values"][key] == middle)
 
-    def _pairs(self, experiment: Experiment, claim: Claim):
+    def pairs(self, experiment: Experiment, claim: Claim):
         """(left cell, right cell or None of a number): all that a claim is about."""
         fixed = dict(claim.where)
         if experiment.of_the_time and SETTINGS not in {**fixed, **claim.left}:
@@ -287,24 +326,96 @@ def _path(experiment: Experiment, cell: Cell) -> dict | None:
 
 
 def _tolerance(experiment: Experiment) -> str:
+    effect = " and half of the paper's difference from its null" if experiment.null or experiment.gain \
+        else ""
     if experiment.in_points:
-        return (f"reproduced within {experiment.tolerance_points:g} points, same order within "
-                f"{experiment.order_points:g}")
-    return (f"reproduced within {experiment.tolerance_pct:g} %, same order within a factor of "
+        return (f"reproduced within {experiment.tolerance_points:g} points, less than half of the "
+                f"figure{effect}; same order within {experiment.order_points:g}")
+    return (f"reproduced within {experiment.tolerance_pct:g} %{effect}, same order within a factor of "
             f"{experiment.order:g}")
 
 
+def uncounted_of(experiment: Experiment, cell: Cell) -> Uncounted | None:
+    """Why a cell's value is no finding of its own, if it is none."""
+    return next((entry for entry in experiment.uncounted
+                 if all(cell.labels.get(name) in as_list(wanted)
+                        for name, wanted in entry.where.items())), None)
+
+
+def _without(experiment: Experiment, cell: Cell) -> Cell | None:
+    """The cell of the variant that is without a cell's idea."""
+    null = experiment.null
+    label = null.of.get(cell.labels[null.axis]) if null else None
+    return next(experiment.matching({**cell.labels, null.axis: label}), None) if label else None
+
+
+def _stated(experiment: Experiment, cell: Cell) -> float | None:
+    """The paper's figure of a cell, if it has a number."""
+    figure = experiment.stated.get(experiment.key(cell))
+    return None if figure == NEVER else figure
+
+
+def _gain(source: Experiment, value: float, reference: float) -> float:
+    return (-1 if source.better == "more" else 1) * 100 * (reference - value) / reference
+
+
+def _open(experiment: Experiment, values: list, judged: verdict.Judged, paper: float | str,
+          null: verdict.Null | None) -> str:
+    """What an undecided value lacks."""
+    if len(values) < 2:
+        return "One run of what depends on chance has no interval."
+    if judged.seeds is None and (None in values or paper == NEVER):
+        return f"{sum(value is None for value in values)} of {len(values)} runs never came to it."
+    near = verdict.nearness(experiment, paper, null)
+    half = estimate_of(values, experiment.statistic, experiment.confidence_pct).half
+    enough = f"{judged.seeds} seeds" if judged.seeds else f"more than {verdict.MOST_SEEDS} seeds"
+    return (f"The interval of {len(values)} seeds is ± {half:.3g} {experiment.unit}, and it is judged "
+            f"by ± {near:.3g}: at this spread that takes {enough}.")
+
+
+def _beside_null(experiment: Experiment, found: Estimate | None, paper: float | str,
+                 null: verdict.Null | None) -> str:
+    """Our effect beside the paper's, where a value is not reproduced."""
+    if null is None or found is None or experiment.gain:
+        return ""
+    return (f" Without the idea the paper has {null.paper:.4g}, ours is {null.mine:.4g}: a difference "
+            f"of {found.mean - null.mine:.3g}, the paper's {paper - null.paper:.3g}.")
+
+
 def counts(data: dict) -> dict:
-    """Verdicts by paper: {paper: {"values": {verdict: n}, "claims": {verdict: n}}}."""
+    """By paper: independent values by verdict, claims by class, what is shown and not counted, by its
+    kind, and what a policy that does nothing would get of the same values."""
     found: dict = {}
     for experiment in data["experiments"]:
         mine = found.setdefault(experiment["paper"], {
-            kind: dict.fromkeys(verdict.VERDICTS, 0) for kind in ("values", "claims")})
+            "values": dict.fromkeys(verdict.VERDICTS, 0),
+            "claims": dict.fromkeys(verdict.CLASSES, 0),
+            "uncounted": {"values": dict.fromkeys(UNCOUNTED, 0), "claims": dict.fromkeys(UNCOUNTED, 0)},
+            "null": null_score([])})
         for kind, entries in (("values", experiment["cells"]), ("claims", experiment["claims"])):
             for entry in entries:
-                if entry["verdict"]:
+                if entry["verdict"] and entry["uncounted"]:
+                    mine["uncounted"][kind][entry["uncounted"][0]] += 1
+                elif entry["verdict"]:
                     mine[kind][entry["verdict"]] += 1
+        score = null_score([cell for cell in experiment["cells"] if not cell["uncounted"]])
+        mine["null"] = {key: mine["null"][key] + score[key] for key in score}
     return found
+
+
+def null_score(cells: list[dict]) -> dict:
+    """Of the values that have a null: how many of them its figures would reproduce."""
+    verdicts = [cell["null"]["verdict"] for cell in cells if cell["null"]]
+    return {"of": len(verdicts), **{kind: verdicts.count(kind)
+                                    for kind in (verdict.REPRODUCED, verdict.SAME_ORDER)}}
+
+
+def summary(data: dict) -> dict:
+    """What README.md's table is written from."""
+    seeds = [len(cell["values"]) for experiment in data["experiments"] if experiment["random"]
+             for cell in experiment["cells"] if cell["jobs"]]
+    return {"about": {**data["about"], "runs": len(data["runs"]), "most_seeds": max(seeds, default=1)},
+            "papers": counts(data)}
 
 
 def oracle_differences(data: dict) -> dict[str, list[str]]:

@@ -38,21 +38,34 @@ def estimate(values: list[float], confidence_pct: float) -> Estimate:
     return Estimate(mean, quantile(confidence_pct, len(values)) * error, len(values))
 
 
-def seeds_needed(values: list[float], confidence_pct: float, precision_pct: float,
-                 precision: str = "interval", most: int = 10000) -> int | None:
-    """The fewest values whose interval, at the deviation of these, is within precision_pct of their
-    mean; None when two values are not there to tell it from, or `most` are too few.
+def estimate_of(values: list[float], statistic: str, confidence_pct: float) -> Estimate:
+    """The mean with its interval, or the largest, which has none."""
+    if statistic == "max":
+        return Estimate(max(values), None, len(values))
+    return estimate(values, confidence_pct)
+
+
+def seeds_for(values: list[float], confidence_pct: float, half: float, precision: str = "interval",
+              most: int = 10000) -> int | None:
+    """The fewest values whose interval, at the deviation of these, is no more than `half` to a side;
+    None when two values are not there to tell it from, or `most` are too few.
 
     precision "deviation" (Henderson & Katz 4.2.4): whose mean's own standard deviation is.
     """
+    if len(values) < 2 or not half:
+        return None
+    deviation = statistics.stdev(values)
+
+    def enough(count: int) -> bool:
+        width = quantile(confidence_pct, count) if precision == "interval" else 1
+        return width * deviation / math.sqrt(count) <= half
+    return next((count for count in range(2, most + 1) if enough(count)), None)
+
+
+def seeds_needed(values: list[float], confidence_pct: float, precision_pct: float,
+                 precision: str = "interval", most: int = 10000) -> int | None:
+    """The same with `half` as precision_pct of the values' mean."""
     if len(values) < 2:
         return None
-    mean, deviation = statistics.fmean(values), statistics.stdev(values)
-    wanted = abs(mean) * precision_pct / 100
-    if not wanted:
-        return None
-    for count in range(2, most + 1):
-        width = quantile(confidence_pct, count) if precision == "interval" else 1
-        if width * deviation / math.sqrt(count) <= wanted:
-            return count
-    return None
+    half = abs(statistics.fmean(values)) * precision_pct / 100
+    return seeds_for(values, confidence_pct, half, precision, most)

@@ -8,11 +8,13 @@ import statistics
 from dataclasses import dataclass
 
 from .experiment import SETTINGS
-from .verdict import NOT, REPRODUCED, SAME_ORDER
+from .results import null_score
+from .verdict import BLIND, FAILS, HOLDS, NOT, REPRODUCED, SAME_ORDER, UNDECIDED, UNSURE, VERDICTS
 
 MISSING = "–"
 # For those who do not see colours, and in text.
-SIGNS = {REPRODUCED: "=", SAME_ORDER: "≈", NOT: "≠"}
+SIGNS = {REPRODUCED: "=", SAME_ORDER: "≈", NOT: "≠", UNDECIDED: "?", BLIND: "○",
+         HOLDS: "✓", UNSURE: "~", FAILS: "✗"}
 # What an axis of policies is called, for the summary by links.
 POLICY_AXES = ("TCP", "policy", "testbed")
 NEAR_PCT = 5                        # of the best: as good
@@ -44,10 +46,16 @@ class Cell:
     ratio: str = ""
     verdict: str = ""
     today: tuple[tuple[str, str], ...] = ()
+    uncounted: str = ""                 # of which kind, if it is no finding of its own
 
     @property
     def sign(self) -> str:
-        return SIGNS.get(self.verdict, "")
+        sign = SIGNS.get(self.verdict, "")
+        return f"({sign})" if sign and self.uncounted else sign
+
+    @property
+    def css(self) -> str:
+        return "uncounted" if self.uncounted else self.verdict
 
 
 @dataclass(frozen=True)
@@ -105,8 +113,8 @@ def _place(experiment: dict, cells: dict | None, settings: list) -> Cell | None:
     if first["ratio"] is not None and experiment["unit"] != "%" and not first["formula"]:
         ratio = f"×{first['ratio']:.2f}"
     paper = "" if first["paper"] is None else number(first["paper"])
-    return Cell(with_interval(first), paper + " (fitted)" * first["fitted"] * bool(paper), ratio,
-                first["verdict"] or "", today)
+    kind = first["uncounted"][0] if first["uncounted"] and paper else ""
+    return Cell(with_interval(first), paper, ratio, first["verdict"] or "", today, kind)
 
 
 def causes(experiment: dict) -> list[tuple[str, str, str, str]]:
@@ -116,7 +124,52 @@ def causes(experiment: dict) -> list[tuple[str, str, str, str]]:
               f"{with_interval(cell)} {experiment['unit']}, the paper {number(cell['paper'])}",
               cell["cause"])
              for cell in experiment["cells"] if cell["cause"]]
-    return sorted(found, key=lambda entry: entry[0] != NOT)
+    return sorted(found, key=lambda entry: (NOT, SAME_ORDER, UNDECIDED, BLIND).index(entry[0]))
+
+
+def uncounted(experiment: dict) -> list[tuple[str, int, int, str]]:
+    """(kind, values, claims, why) of what is shown and no finding of its own."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for place, key in enumerate(("cells", "claims")):
+        for entry in experiment[key]:
+            if entry["uncounted"] and (key == "claims" or entry["paper"] is not None):
+                found.setdefault(tuple(entry["uncounted"]), [0, 0])[place] += 1
+    return [(kind, values, claims, why) for (kind, why), (values, claims) in found.items()]
+
+
+def uncounted_text(experiment: dict) -> list[str]:
+    """A sentence a reason."""
+    def what(values: int, claims: int) -> str:
+        return " and ".join(_number_of(*one) for one in ((values, "value"), (claims, "claim")) if one[0])
+    return [f"{what(values, claims)}, {kind}: {why}"
+            for kind, values, claims, why in uncounted(experiment)]
+
+
+def _number_of(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def null_text(experiment: dict) -> str:
+    """What a policy that does nothing would get of a table: the paper's own figures of the variant
+    without the idea, in place of ours."""
+    score = null_score(experiment["cells"])
+    if not score["of"]:
+        return ""
+    return ("In place of ours the paper's own figures without the idea: of "
+            f"{score['of']} values that have such a figure, {score[REPRODUCED]} reproduced, "
+            f"{score[SAME_ORDER]} of the same order.")
+
+
+def counts_text(mine: dict) -> str:
+    """A paper's verdicts in a line."""
+    def told(kinds: dict) -> str:
+        return ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+    null = mine["null"]
+    values = {kind: mine["values"][kind] for kind in VERDICTS}
+    return (f"values: {told(values)}; claims: {told(mine['claims'])}; not counted: "
+            f"{sum(mine['uncounted']['values'].values())} values, "
+            f"{sum(mine['uncounted']['claims'].values())} claims; without the idea "
+            f"{null[REPRODUCED]} of {null['of']} values would be reproduced")
 
 
 def _end(value: float | None) -> str:
@@ -124,10 +177,9 @@ def _end(value: float | None) -> str:
 
 
 def claim_verdict(claim: dict) -> str:
-    """The verdict, or why there is none."""
-    if claim["verdict"]:
-        return claim["verdict"]
-    return "fitted" if claim["fitted"] else "not measured"
+    """The class, or why there is none."""
+    said = claim["verdict"] or "not measured"
+    return f"({said}; not counted: {claim['uncounted'][0]})" if claim["uncounted"] else said
 
 
 def claim_text(claim: dict) -> str:
@@ -137,13 +189,14 @@ def claim_text(claim: dict) -> str:
         return f"{len(pairs)} of {claim['of']} measured"
     text = f"holds in {sum(pair['holds'] for pair in pairs)} of {len(pairs)}"
     for heading, chosen in (
-            ("not surely for", lambda pair: pair["holds"] and pair["verdict"] != REPRODUCED),
-            ("not for", lambda pair: not pair["holds"])):
+            ("not surely for", lambda pair: pair["verdict"] == UNSURE),
+            ("not for", lambda pair: pair["verdict"] == FAILS)):
         said = [f"{', '.join(pair['labels'].values())}: {_end(pair['left'])} beside "
                 f"{_end(pair['right'])}" + (f" of {', '.join(pair['beside'])}" if pair["beside"] else "")
                 for pair in pairs if chosen(pair)]
         text += f"; {heading} {'; '.join(said)}" if said else ""
-    return text + ("; of one seed" if claim["seeds"] == 1 else "")
+    said = [text] + [f"of {_number_of(claim['seeds'], 'seed')}"] * bool(claim["seeds"])
+    return "; ".join(said + [f"the paper: “{claim['words']}”"] * bool(claim["words"]))
 
 
 def claim_causes(claim: dict) -> list[tuple[str, str, str]]:

@@ -1,8 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
 """Our values beside the paper's: a verdict by rule, and a cause by what the run shows.
 
-No verdict is written by hand.  A cause is a sentence with the run's own numbers, from the first of
-CAUSES that has one to say; it says what was seen in the run, which is where to look for the reason.
+No verdict is written by hand, and each can fail.  Three rules see to that:
+
+- A value is judged by the effect that the paper shows: what it has between a policy and its null, the
+  variant without the policy's idea.  Fifteen percent of a time are more than most policies change, and
+  with no other rule a policy that does nothing would do.  Reproduced is what is nearer to the paper's
+  figure than half of the effect (so nearer to it than to the null's), besides being within the
+  tolerance; and our own effect, beside our own null, has the paper's sign and is within the factor
+  `order` of its size.  Where the paper's effect is too small to be told from none, its null is
+  reproduced with it: such a value does not discriminate.
+- Noise never upgrades.  Of a random experiment a value is decided when its interval over seeds is no
+  wider than what it is judged by, or lies in one class from end to end; else it is undecided.  One run
+  has no interval, and decides only that a value is beyond the factor `order` (no spread seen in such
+  runs is as wide as that).
+- A claim that does not hold is never near enough.  It holds surely, holds (for the means), or does not.
+
+A cause is a sentence with the run's own numbers, from the first of CAUSES that has one to say; it says
+what was seen in the run, which is where to look for the reason.
 """
 
 import math
@@ -10,38 +25,123 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .experiment import NEVER, Experiment
-from .statistics import Estimate, estimate
+from .statistics import Estimate, estimate, estimate_of, seeds_for
 
-REPRODUCED, SAME_ORDER, NOT = VERDICTS = ("reproduced", "same order", "not reproduced")
-WIDE = 2                    # an interval of more tolerances than this to a side decides nothing
+REPRODUCED, SAME_ORDER, NOT = "reproduced", "same order", "not reproduced"
+UNDECIDED, BLIND = "undecided", "does not discriminate"
+VERDICTS = (REPRODUCED, SAME_ORDER, NOT, UNDECIDED, BLIND)
+HOLDS, UNSURE, FAILS = CLASSES = ("holds", "holds, not surely", "does not hold")
+FLOOR_PCT = 1               # of a figure, or points of a gain: an effect no larger is as good as none
+ZERO_POINTS = 1             # around a percentage of 0, which has no half
+MOST_SEEDS = 1000           # that are worth a figure
 LIMITED = 0.3               # of the busy time spent waiting for a window or a buffer: that was it
-HAIR_PCT = 1                # of what one seed tells apart
 SLIGHT = 0.005              # and less than that is nothing
 SHORT_ROUNDS = 12           # a transfer of fewer round trips is made by its first windows
 
 
-def of_value(experiment: Experiment, ours: Estimate | None, paper: float | str) -> str:
-    """None: the run never came to what is measured, as it never did in the paper if that is NEVER."""
-    if ours is None or paper == NEVER:
-        return REPRODUCED if ours is None and paper == NEVER else NOT
+@dataclass(frozen=True)
+class Null:
+    """The variant without the idea: the paper's figure of it, and ours (None: not measured)."""
+
+    paper: float
+    ours: float | None = None
+
+    @property
+    def mine(self) -> float:
+        return self.paper if self.ours is None else self.ours
+
+
+@dataclass(frozen=True)
+class Judged:
+    """seeds: how many it takes to decide, at the spread seen; None where that cannot be said."""
+
+    verdict: str
+    decided: bool = True
+    seeds: int | None = None
+
+
+# ---- values ----------------------------------------------------------------
+
+def of_value(experiment: Experiment, values: Sequence[float | None], paper: float | str,
+             null: Null | None = None) -> Judged:
+    """values: one a seed.  None: that run never came to what is measured, as none did in the paper
+    where that has NEVER."""
+    if experiment.random and len(values) == 1 and (None in values or paper == NEVER):
+        return Judged(UNDECIDED, False)
+    if paper == NEVER:
+        came = sum(value is not None for value in values)
+        return Judged(REPRODUCED) if not came else \
+            Judged(NOT) if came == len(values) else Judged(UNDECIDED, False)
+    if None in values:
+        return Judged(NOT)
+    ours = estimate_of(values, experiment.statistic, experiment.confidence_pct)
+    found = _class(experiment, ours.mean, paper, null)
+    if experiment.random and len(values) == 1:
+        beyond = not _within_order(experiment, ours.mean, paper)
+        return Judged(NOT) if beyond else Judged(UNDECIDED, False)
+    if ours.half is not None:
+        near = nearness(experiment, paper, null)
+        ends = {_class(experiment, end, paper, null) for end in (ours.low, ours.high)}
+        if ours.half > near and (ends != {found} or ours.low <= paper <= ours.high):
+            return Judged(UNDECIDED, False,
+                          seeds_for(values, experiment.confidence_pct, near, most=MOST_SEEDS))
+    blind = found == REPRODUCED and null is not None and of_null(experiment, paper, null) == REPRODUCED
+    return Judged(BLIND if blind else found)
+
+
+def of_null(experiment: Experiment, paper: float, null: Null) -> str:
+    """What a policy would get that does nothing: the paper's figure of the null in place of ours, by
+    the same rule.  Where the paper's two are as good as one it is reproduced."""
+    if not _discriminates(experiment, paper, null):
+        return REPRODUCED
+    return _class(experiment, null.paper, paper, Null(null.paper))
+
+
+def nearness(experiment: Experiment, paper: float, null: Null | None) -> float:
+    """How far from the paper's a reproduced value may be."""
+    tolerance, halves = _limits(experiment, paper, null)
+    return min([tolerance, *halves])
+
+
+def _limits(experiment: Experiment, paper: float, null: Null | None) -> tuple[float, list[float]]:
+    """The tolerance, which may be reached; and what has to be undercut: half of a percentage, or a
+    value of twice or half its size would do, and half of the effect, or the null's figure would."""
+    halves = []
     if experiment.in_points:
-        # Small gains are not theirs for being near nothing.
-        near = min(experiment.tolerance_points, max(1.0, abs(paper) / 2))
-        far = experiment.order_points
+        tolerance = experiment.tolerance_points if paper else ZERO_POINTS
+        halves += [abs(paper) / 2] if paper else []
     else:
-        near, far = abs(paper) * experiment.tolerance_pct / 100, None
-    if abs(ours.mean - paper) <= near:
-        return REPRODUCED
+        tolerance = abs(paper) * experiment.tolerance_pct / 100
+    if null and _discriminates(experiment, paper, null):
+        halves.append(max(abs(paper - null.paper) / 2, _floor(experiment, paper)))
+    return tolerance, halves
 
-    def same(value: float) -> bool:
-        if far is not None:
-            return abs(value - paper) <= far
-        return within_factor(value, paper, experiment.order)
 
-    # A wide interval has every value in it and says nothing.
-    if ours.half is not None and ours.half <= WIDE * near and ours.low <= paper <= ours.high:
-        return REPRODUCED
-    return SAME_ORDER if same(ours.mean) else NOT
+def _floor(experiment: Experiment, paper: float) -> float:
+    return FLOOR_PCT if experiment.in_points else abs(paper) * FLOOR_PCT / 100
+
+
+def _discriminates(experiment: Experiment, paper: float, null: Null) -> bool:
+    """The paper's figures of the two are further apart than nothing."""
+    return abs(paper - null.paper) > _floor(experiment, paper)
+
+
+def _class(experiment: Experiment, value: float, paper: float, null: Null | None) -> str:
+    """Of one number, as if it were sure."""
+    if not _within_order(experiment, value, paper):
+        return NOT
+    if null and _discriminates(experiment, paper, null) and not within_factor(
+            value - null.mine, paper - null.paper, experiment.order):
+        return NOT
+    away = abs(value - paper)
+    tolerance, halves = _limits(experiment, paper, null)
+    return REPRODUCED if away <= tolerance and all(away < half for half in halves) else SAME_ORDER
+
+
+def _within_order(experiment: Experiment, value: float, paper: float) -> bool:
+    if experiment.in_points:
+        return abs(value - paper) <= experiment.order_points and (not paper or value * paper > 0)
+    return within_factor(value, paper, experiment.order)
 
 
 def within_factor(value: float, other: float, factor: float) -> bool:
@@ -50,6 +150,8 @@ def within_factor(value: float, other: float, factor: float) -> bool:
     return 1 / factor <= value / other <= factor
 
 
+# ---- claims ----------------------------------------------------------------
+
 def holds(relation: str, left: float, right: float, factor: float) -> bool:
     if relation == "within":
         return abs(left - right) <= factor * abs(right)
@@ -57,30 +159,33 @@ def holds(relation: str, left: float, right: float, factor: float) -> bool:
 
 
 def of_pair(experiment: Experiment, relation: str, mine: Estimate, other: Estimate,
-            factor: float, seeds: Sequence[tuple[float, float]] = ()) -> str:
-    """A claim on one pair.  Where it holds for the means, but not surely, or where it does not but the
-    two are as near as `reproduced` allows of a value, the order is the same.
+            factor: float, seeds: Sequence[tuple[float, float]] = ()) -> Judged:
+    """A claim on one pair.
 
     seeds: both sides' values, seed by seed; infinite where a run never came to one.  A seed does the
     same to both sides as far as it can, so the interval of their difference is the narrower one, and
-    the one that counts.  Of one seed, where there is chance, a hair's breadth counts for nothing.
+    the one that counts.  One seed, where there is chance, is never sure; nor is a maximum over seeds,
+    which has no interval.
     """
-    left, right = mine.mean, other.mean
-    if holds(relation, left, right, factor):
-        return REPRODUCED if _sure(experiment, relation, mine, other, factor, seeds) else SAME_ORDER
-    if not math.isfinite(left) or not math.isfinite(right):
-        return NOT
-    bound = right if relation == "within" else factor * right
-    near = experiment.tolerance_points if experiment.in_points else \
-        abs(bound) * experiment.tolerance_pct / 100
-    # Nothing is near 0.
-    return SAME_ORDER if near and abs(left - bound) <= near else NOT
+    true = holds(relation, mine.mean, other.mean, factor)
+    if experiment.random and (len(seeds) < 2 or experiment.statistic == "max"):
+        return Judged(UNSURE if true else FAILS, False)
+    if true:
+        if _sure(experiment, relation, mine, other, factor, seeds):
+            return Judged(HOLDS)
+        return Judged(UNSURE, False, _seeds(experiment, relation, other, factor, seeds))
+    decided = not experiment.random or _surely_not(experiment, relation, other, factor, seeds)
+    return Judged(FAILS, decided, _seeds(experiment, relation, other, factor, seeds))
+
+
+def _finite(seeds: Sequence[tuple[float, float]]) -> bool:
+    return all(math.isfinite(value) for pair in seeds for value in pair)
 
 
 def _sure(experiment: Experiment, relation: str, mine: Estimate, other: Estimate, factor: float,
           seeds: Sequence[tuple[float, float]]) -> bool:
     """Of a claim that holds for the means: the seeds bear it out."""
-    if any(not math.isfinite(value) for pair in seeds for value in pair):
+    if not _finite(seeds):
         return all(holds(relation, *pair, factor) for pair in seeds)
     if relation == "within":
         room = factor * abs(other.mean)
@@ -88,11 +193,33 @@ def _sure(experiment: Experiment, relation: str, mine: Estimate, other: Estimate
         return apart is None or (-room <= apart.low and apart.high <= room)
     if apart := _apart(seeds, factor, experiment):
         return apart.high < 0 if relation == "less" else apart.low > 0
-    by_chance = experiment.random and mine.half is None
-    if by_chance and math.isclose(mine.mean, factor * other.mean, rel_tol=HAIR_PCT / 100):
-        return False
     ends = (mine.high, other.low) if relation == "less" else (mine.low, other.high)
     return holds(relation, *ends, factor)
+
+
+def _surely_not(experiment: Experiment, relation: str, other: Estimate, factor: float,
+                seeds: Sequence[tuple[float, float]]) -> bool:
+    """Of a claim that does not hold for the means: no more seeds are needed to see that."""
+    if not _finite(seeds):
+        return not any(holds(relation, *pair, factor) for pair in seeds)
+    apart = _apart(seeds, 1 if relation == "within" else factor, experiment)
+    if apart is None:
+        return False
+    if relation == "within":
+        room = factor * abs(other.mean)
+        return apart.low > room or apart.high < -room
+    return apart.low > 0 if relation == "less" else apart.high < 0
+
+
+def _seeds(experiment: Experiment, relation: str, other: Estimate, factor: float,
+           seeds: Sequence[tuple[float, float]]) -> int | None:
+    """How many it takes for the interval of the difference to be on one side of its bound."""
+    if len(seeds) < 2 or not _finite(seeds):
+        return None
+    apart = [left - (1 if relation == "within" else factor) * right for left, right in seeds]
+    mean = sum(apart) / len(apart)
+    room = abs(factor * abs(other.mean) - abs(mean)) if relation == "within" else abs(mean)
+    return seeds_for(apart, experiment.confidence_pct, room, most=MOST_SEEDS)
 
 
 def _apart(seeds: Sequence[tuple[float, float]], factor: float,
@@ -103,8 +230,9 @@ def _apart(seeds: Sequence[tuple[float, float]], factor: float,
     return estimate([left - factor * right for left, right in seeds], experiment.confidence_pct)
 
 
-def worst(verdicts: list[str]) -> str:
-    return max(verdicts, key=VERDICTS.index)
+def of_claim(pairs: Sequence[str], some: bool = False) -> str:
+    """The class of a claim on several pairs: it is of all of them, or of some."""
+    return (min if some else max)(pairs, key=CLASSES.index)
 
 
 # ---- causes ----------------------------------------------------------------

@@ -21,7 +21,7 @@ from ..lab import machine
 from ..lab.errors import LabError
 from ..lab.paths import TOP, locked
 from ..lab.run import Lab
-from . import cell, experiment, plan, report, results, tables, workflow
+from . import cell, experiment, plan, report, results, seeds, tables, workflow
 
 
 def make(arguments, console: Console) -> int:
@@ -30,23 +30,16 @@ def make(arguments, console: Console) -> int:
     chosen = experiment.load_all(arguments.paper or list(experiment.PAPERS))
     console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
                   "first use fetches packages and boots once")
-    planned = plan.make(chosen, Lab(arguments.kernel, plan.EXTRAS), arguments.seeds)
     with locked("papers"):
-        plan.write(planned, arguments.results)
-        (arguments.results / "papers.json").unlink(missing_ok=True)
-        there = sum(plan.cell_path(job, arguments.results).exists() for job in planned["jobs"])
-        try:
-            workflow.run(planned, arguments.results, console, arguments.cores, arguments.profile)
-        except LabError:
-            report_now(arguments)       # of what is there
-            raise
-    data = report.read(arguments.results)
+        found, data, there = _rounds(chosen, arguments, console)
+    console.print(f"{len(seeds.verdicts(found, data))} verdicts are left open: more seeds would not "
+                  "decide them, or take more than there is time for")
     for paper, mine in results.counts(data).items():
         console.print(f"{paper}: {tables.counts_text(mine)}")
     outside = [row for row in data["link"] if not row["passed"]]
     console.print(f"link: {len(data['link'])} figures held against what the link is said to do, "
                   f"{len(outside)} outside their tolerance")
-    console.print(f"{len(planned['jobs'])} runs, {there} of them there already, "
+    console.print(f"{len(found.plan['jobs'])} runs, {there} of them there already, "
                   f"{time.monotonic() - began:.0f} s wall on "
                   f"{arguments.cores or len(os.sched_getaffinity(0))} cores")
     console.print(f"report: {_shown(arguments.results / 'index.html')}, "
@@ -59,6 +52,32 @@ def make(arguments, console: Console) -> int:
     return 1 if results.oracle_differences(data) or outside else 0
 
 
+def _rounds(chosen: list, arguments, console: Console) -> tuple[results.Results, dict, int]:
+    """Play the plan, and more seeds of it while they can decide a verdict.  Returns what was found, the
+    report's data, and how many runs were there before."""
+    lab, more = Lab(arguments.kernel, plan.EXTRAS), {}
+    there = None
+    while True:
+        planned = plan.make(chosen, lab, arguments.seeds, more)
+        plan.write(planned, arguments.results)
+        (arguments.results / "papers.json").unlink(missing_ok=True)
+        if there is None:
+            there = sum(plan.cell_path(job, arguments.results).exists() for job in planned["jobs"])
+        console.print(f"{len(planned['jobs'])} runs, {seeds.expected_s(planned) / 60:.0f} min on two "
+                      f"cores if none is there yet; with more seeds {seeds.BUDGET_S / 60:.0f} at most")
+        try:
+            workflow.run(planned, arguments.results, console, arguments.cores, arguments.profile)
+        except LabError:
+            report_now(arguments)       # of what is there
+            raise
+        data = report.read(arguments.results)
+        found = results.Results(planned, chosen, arguments.results)
+        extra = seeds.more(found, data)
+        if not extra:
+            return found, data, there
+        more |= extra
+
+
 def _shown(path: Path) -> Path:
     return path.relative_to(TOP) if path.is_relative_to(TOP) else path
 
@@ -69,9 +88,16 @@ def report_now(arguments) -> int:
     about = {"kernel": planned["image"]["release"], "emulator": f"QEMU {machine.qemu_version()}",
              "seeds": planned["seeds"], "date": datetime.date.today().isoformat(),
              "commit": report.commit()}
-    report.write(results.Results(planned, chosen, arguments.results), about, arguments.results)
+    found = results.Results(planned, chosen, arguments.results)
+    report.write(found, about, arguments.results)
     print(f"report: {_shown(arguments.results / 'index.html')}")
-    return 0
+    for name, cells in found.changed.items():
+        print(f"papers: {name}: the runs of {len(cells)} cells are not what its data file describes "
+              "now, and are left out: make papers", file=sys.stderr)
+    if planned["code"] != plan.code_digest():
+        print("papers: the runs were measured by other code than this: make papers", file=sys.stderr)
+        return 1
+    return 1 if found.changed else 0
 
 
 def show_list(arguments, console: Console) -> int:
@@ -82,8 +108,9 @@ def show_list(arguments, console: Console) -> int:
         expected = sum(planned["jobs"][job]["expected_wall_s"] for job in jobs)
         console.print(f"{one.id}: {one.title}: {len(one.cells)} cells, {len(jobs)} runs, "
                       f"{expected:.0f} s on one core")
-    total = sum(job["expected_wall_s"] for job in planned["jobs"].values())
-    console.print(f"{len(planned['jobs'])} runs in all, {total:.0f} s on one core")
+    console.print(f"{len(planned['jobs'])} runs in all, {seeds.expected_s(planned) / 60:.0f} min on two "
+                  f"cores; then more seeds where chance leaves a verdict open, up to "
+                  f"{seeds.BUDGET_S / 60:.0f} min in all")
     return 0
 
 
@@ -92,7 +119,8 @@ def main() -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--paper", action="append", choices=list(experiment.PAPERS),
                         help="only this one; may be given more than once")
-    parser.add_argument("--seeds", type=int, default=1, help="runs of what depends on the seed (1)")
+    parser.add_argument("--seeds", type=int, default=1,
+                        help="runs of what depends on the seed to begin with (1)")
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel: 6.1 or 6.12")
     parser.add_argument("--profile", help="a Snakemake profile: where and how jobs run")
     parser.add_argument("--cores", type=int, help="of this machine to use (all)")

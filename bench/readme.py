@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The tables of README.md, written out of a comparison's figures.
 
-    python3 -m bench.readme [FOLDER]     from FOLDER/geo/bench.json and FOLDER/acceptance/geo.json;
-                                         FOLDER is results/ unless named
+    python3 -m bench.readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json and
+                                         FOLDER/papers/summary.json; FOLDER is results/ unless named
 
 A table stands between two comments, <!-- table: NAME --> and <!-- end -->, with the line that says
 where its figures come from.  A table for which there are no figures is left as it is.
@@ -122,6 +122,24 @@ def acceptance(data: dict) -> str:
     return lines_of(rows) + "".join(f"\n{line}." for line in geo.missed(suite)) + "\n"
 
 
+def papers(data: dict) -> str:
+    """Verdicts by paper: independent values, what a policy that does nothing would get of them, claims,
+    and what is shown and not counted."""
+    found = data["papers"]["papers"]
+    values, claims = (list(next(iter(found.values()))[kind]) for kind in ("values", "claims"))
+    rows = [["", *(f"values {one}" if one == values[0] else one for one in values), "by doing nothing",
+             "not counted", *(f"claims: {one}" if one == claims[0] else one for one in claims),
+             "not counted"]]
+    for paper, mine in found.items():
+        null = mine["null"]
+        rows.append([paper, *(str(mine["values"][one]) for one in values),
+                     f"{null['reproduced']} of {null['of']}",
+                     str(sum(mine["uncounted"]["values"].values())),
+                     *(str(mine["claims"][one]) for one in claims),
+                     str(sum(mine["uncounted"]["claims"].values()))])
+    return lines_of(rows)
+
+
 # What a table's heads leave open.
 NOTES = {"links": "held: of the largest transfer, the time that its sender waited for the receiver's\n"
                   "window. A stock receiver, Linux's, opens it from 64 kB on, as data comes in.\n"}
@@ -129,6 +147,11 @@ NOTES = {"links": "held: of the largest transfer, the time that its sender waite
 
 def source(data: dict, name: str) -> str:
     """The line below a table: the command that made it, and on what."""
+    if name == "papers":
+        about = data[name]["about"]
+        return (f"\n(`make papers`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
+                f"commit {about['commit'] or 'unknown'}, {about['runs']} runs, of what depends on "
+                f"chance {about['seeds']} to {about['most_seeds']} seeds.)\n")
     about = data[name]["about"] if name == "acceptance" else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
     return (f"{note}\n(`{about['command']}`, Linux {about['kernel']}, {about['emulator']}, commit "
@@ -136,7 +159,8 @@ def source(data: dict, name: str) -> str:
             "without it one run.)\n")
 
 
-TABLES = {"links": links, "beside": beside, "long": long, "cost": cost, "acceptance": acceptance}
+TABLES = {"links": links, "beside": beside, "long": long, "cost": cost, "acceptance": acceptance,
+          "papers": papers}
 
 
 def written(text: str, data: dict) -> str:
@@ -162,8 +186,10 @@ def main() -> int:
             data = json.loads(comparison.read_text())
         if (suite := folder / "acceptance/geo.json").exists():
             data["acceptance"] = json.loads(suite.read_text())
+        if (verdicts := folder / "papers/summary.json").exists():
+            data["papers"] = json.loads(verdicts.read_text())
         if not data:
-            raise ValueError(f"{folder}: neither geo/bench.json nor acceptance/geo.json")
+            raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json or papers/summary.json")
         readme.write_text(written(readme.read_text(), data))
     except (OSError, ValueError) as error:
         print(f"bench.readme: {error}", file=sys.stderr)

@@ -10,7 +10,13 @@ from bench.lab.paths import TOP
 from bench.tests.test_geo import row as geo_row
 from bench.tests.test_report import SIZES, make_data, make_full
 
-NAMES = {"links", "beside", "long", "cost", "acceptance"}
+NAMES = {"links", "beside", "long", "cost", "acceptance", "papers"}
+VERDICTS = {
+    "values": {"reproduced": 7, "same order": 6, "not reproduced": 5, "undecided": 4,
+               "does not discriminate": 3},
+    "claims": {"holds": 11, "holds, not surely": 12, "does not hold": 13},
+    "uncounted": {"values": {"derived": 20, "chosen": 21}, "claims": {"derived": 1, "chosen": 1}},
+    "null": {"of": 9, "reproduced": 1, "same order": 0}}
 
 
 def rows_of(text: str, name: str) -> list[list[str]]:
@@ -25,7 +31,10 @@ def make_all() -> dict:
     about = {**make_data()["about"], "command": "make geo"}
     suite = {"policies": ["satcc", "cubic"], "rows": [geo_row(), geo_row(bytes=2_000_000)],
              "about": about}
-    return {**make_full(), "links": make_data()["links"], "acceptance": suite}
+    verdicts = {"about": {"date": "2026-01-02", "kernel": "6.1.0-56-amd64", "emulator": "QEMU 7.2.22",
+                          "commit": "0123abc", "runs": 601, "seeds": 1, "most_seeds": 8},
+                "papers": {"marchese": VERDICTS, "korean": VERDICTS}}
+    return {**make_full(), "links": make_data()["links"], "acceptance": suite, "papers": verdicts}
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +102,23 @@ def test_the_acceptance_suite_names_a_link_once_and_what_none_reaches(text):
     assert "L, 2 MB: 3 s is reached by none; the senders' doing." in text
 
 
+def test_the_papers_verdicts(text):
+    head, *rows = rows_of(text, "papers")
+    assert head == ["", "values reproduced", "same order", "not reproduced", "undecided",
+                    "does not discriminate", "by doing nothing", "not counted", "claims: holds",
+                    "holds, not surely", "does not hold", "not counted"]
+    assert rows == [[paper, "7", "6", "5", "4", "3", "1 of 9", "41", "11", "12", "13", "2"]
+                    for paper in ("marchese", "korean")]
+    assert ("(`make papers`, 2026-01-02, Linux 6.1.0-56-amd64, QEMU 7.2.22, commit 0123abc, 601 runs, "
+            "of what depends on chance 1 to 8 seeds.)") in text
+
+
 def test_a_table_says_where_it_is_from_and_stays_without_figures(text):
     made_on = ", Linux 6.1.0-56-amd64, QEMU 7.2.22, commit unknown"
-    assert text.count("`make bench`" + made_on) == len(NAMES) - 1
+    assert text.count("`make bench`" + made_on) == len(NAMES) - 2
     assert text.count("`make geo`" + made_on) == 1
     assert readme.written(text, {"links": [], "about": {}}) == text
-    assert "old" not in text and readme.written(text, make_all()) == text
+    assert "\nold\n" not in text and readme.written(text, make_all()) == text
 
 
 def test_a_table_of_an_unknown_name_is_refused():

@@ -94,7 +94,7 @@ def report_now(arguments) -> int:
     for name, cells in found.changed.items():
         print(f"papers: {name}: the runs of {len(cells)} cells are not what its data file describes "
               "now, and are left out: make papers", file=sys.stderr)
-    if planned["code"] != plan.code_digest():
+    if planned.get("code") != plan.code_digest():
         print("papers: the runs were measured by other code than this: make papers", file=sys.stderr)
         return 1
     return 1 if found.changed else 0

@@ -5,6 +5,7 @@ import functools
 
 import pytest
 
+from bench import readme
 from bench.papers import experiment, results, verdict
 
 PLAIN = "IW 6, 320 kB"
@@ -127,6 +128,22 @@ def test_only_independent_values_count(paper, values):
     """Of 305 values that the papers give."""
     counted = results.counts(Fed(paper, lambda one, cell: own(one, cell) or 1.0).as_dict())[paper]
     assert sum(counted["values"].values()) == values
+
+
+def test_readmes_table_is_written_from_the_summary():
+    about = {"kernel": "6.1.0", "emulator": "QEMU", "seeds": 1, "date": "2026-01-01", "commit": None}
+    told = results.summary({**fed("marchese", without_mtsi), "about": about})
+    row = readme.papers({"papers": told}).splitlines()[-1].strip("| ").split(" | ")
+    # 71 values of others (the times behind two gains are not the paper's), and MTSI's as above.
+    assert row[:8] == ["marchese", "71", "0", "18", "0", "4", "4 of 70", "111"]
+    assert int(row[10]) >= 4
+
+
+def test_a_table_like_another_has_its_null():
+    by_id = {one.id: one for one in loaded()}
+    assert by_id["marchese/table8"].null == by_id["marchese/table3"].null
+    assert "PEPsal" in by_id["caini/fig3"].null.of and "PEPsal" not in by_id["caini/fig3-gap"].null.of
+    assert by_id["marchese/loss"].null is None, "its axes are not only those of table3"
 
 
 def test_what_is_not_counted_is_named_with_its_reason():

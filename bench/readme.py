@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of README.md, written out of a comparison's figures.
+"""The tables of README.md and bench/RESULTS.md, written out of a comparison's figures.
 
     python3 -m bench.readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json and
                                          FOLDER/papers/summary.json; FOLDER is results/ unless named
@@ -21,6 +21,9 @@ from .lab.paths import TOP
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.S)
 IDEAL = "no sender can beat: the link"
 STOCK = "no sender can beat: a stock receiver"
+PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md")
+# What README.md has of all policies.
+SUMMARY = ("satcc", "hybla_full", "westwood_abse", "hybla", "cubic", "bbr")
 
 
 def text_of(value, digits: int | None = None) -> str:
@@ -73,6 +76,32 @@ def links(data: dict) -> str:
         if link.get("floors"):
             rows.append([STOCK, *(text_of(report.floor_seconds(link, size)) for size in sizes),
                          *[""] * (3 + len(losses))])
+    return lines_of(rows)
+
+
+def summary(data: dict) -> str:
+    """README's: the policies of SUMMARY on the first two links, and the rival's share on the longest."""
+    slow, fast = data["links"][:2]
+    sizes = report.transfer_sizes(slow)
+    loss = report.bulk_losses(slow)[-1]
+    middle, large = sizes[-2:]
+    with_loss = f"goodput, {report.format_loss(loss)}"
+    columns = [
+        (f"{slow['name']}: {report.format_bytes(middle)}", "s",
+         report.transfer_values(slow, middle, "seconds")),
+        (with_loss, "Mbit/s", report.bulk_values(slow, loss, "goodput_mbit")),
+        (f"{fast['name']}: {report.format_bytes(large)}", "s",
+         report.transfer_values(fast, large, "seconds")),
+        ("packets dropped", "", report.transfer_values(fast, large, "drops")),
+        (with_loss, "Mbit/s", report.bulk_values(fast, loss, "goodput_mbit"))]
+    shared = max(data["beside"]["links"], key=lambda link: link["rtt_ms"])
+    left = {row["policy"]: [row["rival_pct"]] for row in shared["rows"]}
+    columns.append((f"{shared['rival']} beside it, {shared['rtt_ms']:g} ms", "%", left))
+    rows = [["", *(f"{head} ({unit})" if unit else head for head, unit, _ in columns)]]
+    for policy in [name for name in SUMMARY if name in data["policies"]]:
+        rows.append([label(policy), *(
+            text_of(median(values.get(policy)), None if unit in ("s", "Mbit/s") else 0)
+            for _, unit, values in columns)])
     return lines_of(rows)
 
 
@@ -159,8 +188,10 @@ def source(data: dict, name: str) -> str:
             "without it one run.)\n")
 
 
-TABLES = {"links": links, "beside": beside, "long": long, "cost": cost, "acceptance": acceptance,
-          "papers": papers}
+TABLES = {"summary": summary, "links": links, "beside": beside, "long": long, "cost": cost,
+          "acceptance": acceptance, "papers": papers}
+# What a table is made from, where that is not the entry of its own name.
+NEEDS = {"summary": ("links", "beside")}
 
 
 def written(text: str, data: dict) -> str:
@@ -169,7 +200,7 @@ def written(text: str, data: dict) -> str:
         begin, name, end = block.groups()
         if name not in TABLES:
             raise ValueError(f"table: {name}: not one of {', '.join(TABLES)}")
-        if not data.get(name):
+        if not all(data.get(need) for need in NEEDS.get(name, (name,))):
             return block.group()
         return begin + "\n" + TABLES[name](data) + source(data, name) + "\n" + end
     return BLOCK.sub(table, text)
@@ -179,7 +210,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench.readme", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", default=TOP / "results")
     folder = parser.parse_args().folder
-    readme = TOP / "README.md"
     try:
         data = {}
         if (comparison := folder / "geo/bench.json").exists():
@@ -190,7 +220,8 @@ def main() -> int:
             data["papers"] = json.loads(verdicts.read_text())
         if not data:
             raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json or papers/summary.json")
-        readme.write_text(written(readme.read_text(), data))
+        for page in PAGES:
+            page.write_text(written(page.read_text(), data))
     except (OSError, ValueError) as error:
         print(f"bench.readme: {error}", file=sys.stderr)
         return 1

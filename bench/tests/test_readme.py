@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""README.md's tables are what the program writes of a comparison's figures."""
+"""The tables of README.md and bench/RESULTS.md are what the program writes of a comparison's figures."""
 
 import statistics
 
 import pytest
 
 from bench import readme
-from bench.lab.paths import TOP
 from bench.tests.test_geo import row as geo_row
 from bench.tests.test_report import SIZES, make_data, make_full
 
-NAMES = {"links", "beside", "long", "cost", "acceptance", "papers"}
+NAMES = {"summary", "links", "beside", "long", "cost", "acceptance", "papers"}
 VERDICTS = {
     "values": {"reproduced": 7, "same order": 6, "not reproduced": 5, "undecided": 4,
                "does not discriminate": 3},
@@ -43,9 +42,28 @@ def text():
     return readme.written(blocks, make_all())
 
 
-def test_readmes_tables_are_known():
-    named = [name for _, name, _ in readme.BLOCK.findall((TOP / "README.md").read_text())]
-    assert {"links", "long", "cost"} <= set(named) <= NAMES and len(set(named)) == len(named)
+def test_the_pages_have_each_table_once():
+    named = [name for page in readme.PAGES for _, name, _ in readme.BLOCK.findall(page.read_text())]
+    assert {"summary", "links", "long", "cost"} <= set(named) <= NAMES
+    assert len(set(named)) == len(named)
+
+
+def test_the_summary_has_the_large_tables_figures(text):
+    heads, *rows = rows_of(text, "summary")
+    assert heads[1:] == ["2 Mbit/s: 1 MB (s)", "goodput, 1 % loss (Mbit/s)", "10 Mbit/s: 10 MB (s)",
+                         "packets dropped", "goodput, 1 % loss (Mbit/s)",
+                         "cubic beside it, 250 ms (%)"]
+    slow, fast = make_data()["links"][:2]
+    for policy, *cells in rows:
+        for link, cell in ((slow, cells[1]), (fast, cells[4])):
+            bulk, = [one for one in link["bulk"] if one["policy"] == policy and one["loss_pct"]]
+            assert cell == readme.text_of(statistics.median(bulk["goodput_mbit"]))
+        for link, size, cell in ((slow, 1_000_000, cells[0]), (fast, 10_000_000, cells[2])):
+            transfer, = [one for one in link["transfers"]
+                         if one["policy"] == policy and one["bytes"] == size]
+            assert cell == readme.text_of(transfer["seconds"])
+    assert [row[0] for row in rows] == [name for name in readme.SUMMARY
+                                        if name in make_data()["policies"]]
 
 
 def test_each_link_has_its_policies_figures(text):

@@ -13,6 +13,7 @@ help:
 	@echo 'make bench LONG=1   the same, and 100 Mbit/s with random loss: 10 minutes more'
 	@echo 'make geo       transfers over public satellite accesses, beside published objectives'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
+	@echo 'make goals     what satcc is to reach, beside the others: hours; goes on where it was'
 	@echo 'make check     every test; about an hour on two cores'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
@@ -92,6 +93,13 @@ run:
 papers:
 	@./tools/setup papers
 	@$(PYTHON) -m bench.papers --kernel $(KERNEL) $(if $(PAPER),--paper $(PAPER)) $(if $(SEEDS),--seeds $(SEEDS)) \
+		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
+
+# Hours: `python3 -m bench.papers --paper satcc --seeds 5 list` says how many.
+.PHONY: goals
+goals:
+	@./tools/setup papers
+	@$(PYTHON) -m bench.papers --kernel $(KERNEL) --paper satcc --seeds $(or $(SEEDS),5) --results results/goals \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
 # A file of tests stays with one process.

@@ -117,8 +117,8 @@ def show_list(arguments, console: Console) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench.papers", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--paper", action="append", choices=list(experiment.PAPERS),
-                        help="only this one; may be given more than once")
+    parser.add_argument("--paper", action="append", choices=list(experiment.SETS),
+                        help="only this one, or satcc for its goals; may be given more than once")
     parser.add_argument("--seeds", type=int, default=1,
                         help="runs of what depends on the seed to begin with (1)")
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel: 6.1 or 6.12")

@@ -39,6 +39,9 @@ PAPERS = {
     "korean": "N. G. Weldegiorgis et al., Performance evaluation of PEP based TCP splitting scheme in "
               "satellite communication systems, 2015",
 }
+# What is no paper's and is played by a command of its own: the folder, and what it is.
+GOALS = {"satcc": "What satcc is to reach, beside the kernel's policies and the pack's"}
+SETS = {**PAPERS, **GOALS}
 # What an experiment is filed under: the headings of RFC 5166, section 2, and of RFC 9743, evaluation
 # criteria, general use and special cases.
 INDEXES = {

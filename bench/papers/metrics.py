@@ -17,7 +17,7 @@ from ..lab.errors import LabError
 from ..lab.run import Run
 from ..lab.scenario import FIRST_PORT, Scenario
 from ..lab.schema import Flag, Line, Name, one_of, real, whole
-from . import fairness, pages, received
+from . import fairness, pages, received, shares
 
 GOODPUT_WINDOW_S = 10           # Caini et al.'s short-time goodput
 
@@ -280,7 +280,7 @@ METRICS = _by_name(
     transfer_s, throughput_kbyte, goodput_mbit, goodput_kbyte, utilisation, time_to_goodput, rtt_ms,
     retransmits, timeouts, peak_sent_kbyte, mean_transfer_s, throughput_per_flow_kbyte,
     throughput_overall_kbyte, aggregate_goodput_mbit, flow_share, jain,
-    *fairness.METRICS, *pages.METRICS, *received.METRICS)
+    *fairness.METRICS, *pages.METRICS, *received.METRICS, *shares.METRICS)
 SERIES = _by_name(
     short_time_goodput, sent_kbyte, time_sequence, acknowledged, cwnd, *pages.SERIES, *received.SERIES)
 FORMULAS = _by_name(
@@ -298,7 +298,7 @@ ARGUMENTS = {
     "flow": _FLOW, "flows": tuple[_FLOW, ...] | None, "hop": Name, "since": one_of("syn", "data"),
     "from_s": _TIME_S, "to_s": _SPAN_S | None, "window_s": _SPAN_S, "every_s": _SPAN_S,
     "share": real(0.001, 1), "of_mbit": real(0.001, 1e6) | None, "kbyte": whole(1, 10**6),
-    "statistic": Line, "most_segments": whole(1, 10**6) | None, "sacked": Flag}
+    "statistic": Line, "source": Name, "other": Name, "most_segments": whole(1, 10**6) | None, "sacked": Flag}
 
 
 @functools.cache

@@ -40,7 +40,7 @@ def _environment() -> jinja2.Environment:
                               undefined=jinja2.StrictUndefined, autoescape=lambda name: "html" in name)
     made.globals.update(
         tables=tables, verdicts=verdict.VERDICTS, classes=verdict.CLASSES, signs=tables.SIGNS,
-        papers=experiment.PAPERS, floor_pct=verdict.FLOOR_PCT,
+        papers=experiment.SETS, floor_pct=verdict.FLOOR_PCT,
         css=lambda text: re.sub(r"[^a-z0-9]+", "-", text.lower()))
     return made
 

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What flows of one host get beside those of another, between the first and the last of a run's samples
+(Scenario.samples_s), and what becomes of a flow's own queue.
+
+Shares are of payload acknowledged, kbit/s of 1000 bits.
+"""
+
+import numpy as np
+
+from ..lab import measure
+from ..lab.errors import LabError
+from ..lab.run import Run
+from . import fairness
+
+
+def _rates(run: Run, source: str) -> list[float]:
+    """A share for each flow of a host, kbit/s."""
+    rates = [fairness.share_kbit(run, number) for number, flow in enumerate(run.scenario.flows)
+             if flow.source == source]
+    return rates or _no_flow(source)
+
+
+def _no_flow(source: str):
+    raise LabError(f"no flow comes from the host {source!r}")
+
+
+def source_kbit(run: Run, source: str = "sender") -> float:
+    """What all flows of a host get together, kbit/s."""
+    return sum(_rates(run, source))
+
+
+def over_equal_share(run: Run, source: str = "sender") -> float:
+    """What a flow of a host gets on the mean, over the mean of all flows: 1 is an equal share."""
+    everyone = [fairness.share_kbit(run, number) for number in range(len(run.scenario.flows))]
+    if not sum(everyone):
+        raise LabError("no flow got anything between the samples")
+    return float(np.mean(_rates(run, source)) / np.mean(everyone))
+
+
+def share_ratio(run: Run, source: str = "sender", other: str = "sender") -> float | None:
+    """What a flow of one host gets on the mean, over what one of the other host does; None: the other
+    gets nothing."""
+    rate = np.mean(_rates(run, other))
+    return float(np.mean(_rates(run, source)) / rate) if rate else None
+
+
+def queue_drops(run: Run) -> int:
+    """Packets that the bottleneck's queue refused."""
+    return measure.queue_drops(run)
+
+
+def longest_silence_s(run: Run, flow: int = 0) -> float:
+    """The longest time between two segments with payload that leave the sender, its end of a run of
+    `seconds` included, s."""
+    view = measure.FlowView(run, flow)
+    end = run.scenario.flows[flow].seconds
+    return float(np.diff(np.append(view.segment_s, [end] if end else [])).max())
+
+
+METRICS = (source_kbit, over_equal_share, share_ratio, queue_drops, longest_silence_s)

@@ -55,7 +55,9 @@ EXPERIMENT = {
     "arguments": {"flow": 0, "since": "data"}, "unit": "s", "better": "less", "tolerance_pct": 15,
     "order": 3, "tolerance_points": 5, "order_points": 20, "confidence_pct": 95, "precision_pct": 5,
     "precision": "interval", "random": True, "statistic": "mean", "link": "GEO", "differs": ["Somehow."],
-    "rfc5166": ["throughput"], "rfc9743": ["short flows"], "fitted": [{"file": "small"}],
+    "rfc5166": ["throughput"], "rfc9743": ["short flows"], "seeds_most": 8,
+    "uncounted": [{"kind": "chosen", "why": "by it", "where": {"file": "small"}, "claims": True}],
+    "null": {"axis": "TCP", "of": {"Reno": "Ideal"}},
     "scenario": {
         "hop": [{"name": "gateway", "forward": {"rate_mbit": 2, "queue_packets": 40}}],
         "flow": [{"cc": "reno", "bytes": 100_000, "copies": 2, "apart_s": 1}]},
@@ -70,7 +72,9 @@ EXPERIMENT = {
     "paper": {"small": {"Reno": 2.0, "Ideal": 1.4}, "large": {"Reno": "never"}},
     "claim": [
         {"text": "Ideal is faster", "left": {"TCP": "Ideal"}, "right": {"TCP": "Reno"}, "is": "less",
-         "factor": 1.5, "where": {"file": ["small"]}, "fitted": True},
+         "factor": 1.5, "where": {"file": ["small"]}, "some": True, "words": "faster",
+         "uncounted": {"kind": "repeat", "why": "said above", "where": {"file": "small"},
+                       "claims": False}},
         {"text": "It ends", "left": {"TCP": "Reno"}, "is": "less", "value": 9}],
     "figure": [
         {"title": "Figure 1", "kind": "lines", "x": "file", "series": "TCP", "y_label": "time, s"},

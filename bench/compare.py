@@ -28,7 +28,6 @@ SHOWN_TRANSFER = 1_000_000      # the size whose time sequence is drawn
 FIXED_WALL_S = 1.6
 PACKET_WALL_S = 0.00028
 SIZED = ("transfer", "floor", "log")        # kinds of runs whose amount is bytes
-FLOOR = "stock"                             # of floors.RECEIVERS: the one in the tables
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
     """Read the comparison's data file and lay out its runs.
 
     transfer, bulk: every policy alone on every link.  floor: each transfer by a sender that only the
-    link and a stock receiver hold back.  beside: every policy and a rival on a link
+    link and a receiver hold back, each of floors.RECEIVERS.  beside: every policy and a rival on a link
     that is neither's.  cost: a policy alone, its instructions counted.
     log: one transfer with each of the logger's events.
     long: on a faster link at random loss; shared: several flows of one policy there.
@@ -119,8 +118,8 @@ def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
                       for loss_pct in data["bulk_loss_pct"]
                       for seed in (data["seeds"] if loss_pct else [1])]
         items += [Item(name, Policy(floors.CC), "floor", size, 0, 1,
-                       floors.unlimited(dataclasses.replace(base, trace=()), size, FLOOR), FLOOR)
-                  for size in data["transfers"]]
+                       floors.unlimited(dataclasses.replace(base, trace=()), size, receiver), receiver)
+                  for size in data["transfers"] for receiver in floors.RECEIVERS]
     items += _beside_items(data["beside"], policies)
     items += _cost_items(data["cost"], policies) + _log_items(data["log"])
     if long:
@@ -261,8 +260,8 @@ def _transfer_row(item: Item, run: Run) -> dict:
 
 
 def _floor_row(item: Item, run: Run) -> dict:
-    return {"bytes": item.amount, "seconds": measure.FlowView(run).transfer_s(item.amount),
-            "hash": run.hash}
+    return {"bytes": item.amount, "receiver": item.mode, "hash": run.hash,
+            "seconds": measure.FlowView(run).transfer_s(item.amount)}
 
 
 def _bulk_row(policy: Policy, loss_pct: float, pairs: list[tuple[Item, Run]]) -> dict:

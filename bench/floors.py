@@ -4,7 +4,8 @@ policy's time is its own doing.
 
 A link's own floor (Scenario.ideal_s()) supposes that the receiver takes all at once.  Linux's opens
 its window from 64 kB on, as data comes in, and no further than its buffer allows: on a fast link a
-transfer is held by that for some round trips, whoever sends.
+transfer is held by that for some round trips, whoever sends.  It is no floor to the letter: 1 MB at
+10 Mbit/s and 600 ms takes such a sender 3.68 s, and the kernel's hybla 3.35.
 """
 
 import dataclasses

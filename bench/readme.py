@@ -19,8 +19,9 @@ from . import geo, report
 from .lab.paths import TOP
 
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.S)
-IDEAL = "no sender can beat: the link"
-STOCK = "no sender can beat: a stock receiver"
+IDEAL = "no sender can beat, by the link"
+RECEIVERS = {"receiver": "without congestion control",
+             "stock": "the same, to a stock receiver"}
 PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md")
 # What README.md has of all policies.
 SUMMARY = ("satcc", "hybla_full", "westwood_abse", "hybla", "cubic", "bbr")
@@ -73,9 +74,10 @@ def links(data: dict) -> str:
                          *(text_of(median(one.get(policy))) for one in goodput)])
         rows.append([IDEAL, *(text_of(report.ideal_seconds(link, size)) for size in sizes), "", "", "",
                      *[text_of(link["net_rate_mbit"])] * len(losses)])
-        if link.get("floors"):
-            rows.append([STOCK, *(text_of(report.floor_seconds(link, size)) for size in sizes),
-                         *[""] * (3 + len(losses))])
+        for receiver, name in RECEIVERS.items():
+            if link.get("floors"):
+                rows.append([name, *(text_of(report.floor_seconds(link, size).get(receiver))
+                                     for size in sizes), *[""] * (3 + len(losses))])
     return lines_of(rows)
 
 
@@ -170,8 +172,9 @@ def papers(data: dict) -> str:
 
 
 # What a table's heads leave open.
-NOTES = {"links": "held: of the largest transfer, the time that its sender waited for the receiver's\n"
-                  "window. A stock receiver, Linux's, opens it from 64 kB on, as data comes in.\n"}
+NOTES = {"links": "held: of the largest transfer, the time its sender waited for the receiver's\n"
+                  "window, which Linux opens from 64 kB on. Without control a sender has no\n"
+                  "other limit; it is no floor, for a policy may be faster than its bursts.\n"}
 
 
 def source(data: dict, name: str) -> str:

@@ -39,7 +39,8 @@ from tools.satcc_tools.graphs import (
     note_peak, render_svg)
 
 MISSING = "–"
-STOCK_RECEIVER = "stock receiver"
+# Rows of what floors.RECEIVERS let through.
+RECEIVERS = {"receiver": "no control", "stock": "stock receiver"}
 CONSOLE_COLUMNS = 100
 
 
@@ -88,7 +89,7 @@ class Column:
     better: Callable | None   # min or max: which of two values wins; None: no contest
     values: dict[str, list]   # by policy
     ideal: float | None = None      # what the link lets through, and
-    floor: float | None = None      # what a stock receiver does, see floors.py
+    floors: dict = dataclasses.field(default_factory=dict)  # what receivers do, by RECEIVERS
     endless: bool = False     # a missing value means "never", not "not measured"
 
 
@@ -157,7 +158,7 @@ def mark_best(column: Column, cells: list[Cell]) -> list[Cell]:
 
 
 def build_table(title: str, columns: list[Column], data: dict) -> Table:
-    """One row per policy in the given order, then what no sender can beat."""
+    """One row per policy in the given order, then what is beside them."""
     policies = data["policies"]
     by_column = [mark_best(c, [plain_cell(c, p) for p in policies])
                  for c in columns]
@@ -165,7 +166,8 @@ def build_table(title: str, columns: list[Column], data: dict) -> Table:
                 [cells[i] for cells in by_column])
             for i, policy in enumerate(policies)]
     for name, bounds in (("ideal", [c.ideal for c in columns]),
-                         (STOCK_RECEIVER, [c.floor for c in columns])):
+                         *((row, [c.floors.get(receiver) for c in columns])
+                           for receiver, row in RECEIVERS.items())):
         if any(map(is_number, bounds)):
             rows.append(Row(name, "ideal", [
                 Cell(format_number(bound, c.digits) if is_number(bound) else "")
@@ -190,9 +192,10 @@ def ideal_seconds(link: dict, size: int) -> float | None:
                  and is_number(t.get("ideal_s"))), None)
 
 
-def floor_seconds(link: dict, size: int) -> float | None:
-    return next((floor["seconds"] for floor in link.get("floors", ())
-                 if floor["bytes"] == size), None)
+def floor_seconds(link: dict, size: int) -> dict[str, float]:
+    """By receiver."""
+    return {floor["receiver"]: floor["seconds"] for floor in link.get("floors", ())
+            if floor["bytes"] == size}
 
 
 def transfer_sizes(link: dict) -> list[int]:

@@ -199,12 +199,14 @@ def test_every_policy_is_counted_once_at_each_loss_with_its_events_off():
                for item in items)
 
 
-def test_each_transfer_has_a_floor_of_a_stock_receiver():
-    """The policies' link and sizes; no window and no queue hold its sender back, and the receiver has
-    the buffer that Linux has by itself."""
+def test_each_transfer_has_a_floor_of_each_receiver():
+    """The policies' link and sizes; no window and no queue hold its sender back; a receiver has
+    the policies' buffer, or the one that Linux has by itself."""
     made = compare.plan()
-    assert [(item.link, item.amount) for item in made.of("floor")] == list(dict.fromkeys(
-        (item.link, item.amount) for item in made.of("transfer")))
+    assert [(item.link, item.amount, item.mode) for item in made.of("floor")] == [
+        (link, size, receiver) for link, size in dict.fromkeys(
+            (item.link, item.amount) for item in made.of("transfer"))
+        for receiver in ("receiver", "stock")]
     for item in made.of("floor"):
         alone = next(one.scenario for one in made.of("transfer") if one.link == item.link)
         number, stage = item.scenario.bottleneck
@@ -212,7 +214,9 @@ def test_each_transfer_has_a_floor_of_a_stock_receiver():
             alone.bottleneck[1].rate_mbit, alone.base_rtt_s)
         packets = item.amount / item.scenario.mss
         assert item.scenario.queue_packets(stage) > packets < item.scenario.sender.initcwnd
-        assert item.scenario.receiver.sysctl["net.ipv4.tcp_rmem"] == "4096 131072 6291456"
+        size = alone.socket_bytes()
+        assert item.scenario.receiver.sysctl["net.ipv4.tcp_rmem"] == (
+            "4096 131072 6291456" if item.mode == "stock" else f"4096 {size} {size}")
         assert item.scenario.flows[0].bytes == item.amount and not item.scenario.trace
 
 

@@ -81,7 +81,9 @@ def test_each_link_has_its_policies_figures(text):
         for transfer in link["transfers"][2::3]:        # of the largest size
             assert by_policy[transfer["policy"]][4] == readme.text_of(transfer["receiver_limited_s"])
         net = link["net_rate_mbit"]
-        for row, more in ((readme.IDEAL, 1.2), (readme.STOCK, 1.7)):
+        for row, more in (
+                (readme.IDEAL, 1.2), (readme.RECEIVERS["receiver"], 1.7),
+                (readme.RECEIVERS["stock"], 1.9)):
             assert by_policy[row][1:4] == [
                 readme.text_of(size * 8 / net / 1e6 + more) for size in SIZES]
 
@@ -89,7 +91,7 @@ def test_each_link_has_its_policies_figures(text):
 def test_the_links_heads_are_explained(text):
     block = text.split("<!-- table: links -->")[1].split("<!-- end -->")[0]
     assert "held" in block.splitlines()[2] and "\nheld: of the largest transfer" in block
-    assert text.count("A stock receiver, Linux's") == 1
+    assert text.count("which Linux opens from 64 kB on") == 1
 
 
 def test_rivals_faster_link_and_cost(text):

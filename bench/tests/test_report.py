@@ -88,7 +88,8 @@ def make_link(rng, name: str, rate: float, net: float, queue: int) -> dict:
     link = {"name": name, "rtt_ms": 600, "rate_mbit": rate,
             "net_rate_mbit": net, "bdp_packets": queue, "queue_packets": queue,
             "transfers": [], "bulk": [], "series": {},
-            "floors": [{"bytes": size, "seconds": size * 8 / net / 1e6 + 1.7} for size in SIZES]}
+            "floors": [{"bytes": size, "receiver": receiver, "seconds": size * 8 / net / 1e6 + more}
+                       for size in SIZES for receiver, more in (("receiver", 1.7), ("stock", 1.9))]}
     for policy in POLICIES:
         for size in SIZES:
             ideal = size * 8 / net / 1e6 + 1.2
@@ -314,12 +315,13 @@ def test_page_tables_hold_the_measurements(data, page):
 
 
 def test_what_no_sender_can_beat_is_last(data, page):
-    """By the link, and by a stock receiver, which bounds transfers alone."""
+    """By the link, and by two receivers, which bound transfers alone."""
     for link, table in zip(data["links"], (page.tables[1], page.tables[3])):
         net = link["net_rate_mbit"]
-        times = [[f"{size * 8 / net / 1e6 + more:.2f}" for size in SIZES] for more in (1.2, 1.7)]
-        assert table[-2] == ["ideal", *times[0], f"{net:.2f}", "", f"{net:.2f}", ""]
-        assert table[-1] == ["stock receiver", *times[1], "", "", "", ""]
+        times = [[f"{size * 8 / net / 1e6 + more:.2f}" for size in SIZES] for more in (1.2, 1.7, 1.9)]
+        assert table[-3] == ["ideal", *times[0], f"{net:.2f}", "", f"{net:.2f}", ""]
+        assert table[-2] == ["no control", *times[1], "", "", "", ""]
+        assert table[-1] == ["stock receiver", *times[2], "", "", "", ""]
     assert page.tables[2][-1][0] == POLICIES[-1]
 
 

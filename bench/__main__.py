@@ -11,15 +11,18 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-from rich.console import Console
+try:
+    import numpy as np
+    from rich.console import Console
 
-from . import compare, report
-from .command import commit, status_of
-from .lab import host, machine, measure, prune, scenario
-from .lab.errors import LabError
-from .lab.paths import TOP
-from .lab.run import Lab
+    from . import compare, report
+    from .command import commit, status_of
+    from .lab import host, machine, measure, prune, scenario
+    from .lab.errors import LabError
+    from .lab.paths import TOP
+    from .lab.run import Lab, Run
+except ModuleNotFoundError as error:
+    sys.exit(f"bench: no Python module {error.name}: run tools/setup, then /usr/bin/python3 -m bench")
 
 
 def _oracle():
@@ -73,7 +76,7 @@ def run_comparison(arguments, console: Console) -> None:
 def run_one(arguments, console: Console) -> None:
     chosen = scenario.load(arguments.file)
     if arguments.seed is not None:
-        chosen = dataclasses.replace(chosen, seed=arguments.seed)
+        chosen = dataclasses.replace(chosen, seed=arguments.seed).check()
     if arguments.cc:
         chosen = dataclasses.replace(chosen, flows=tuple(
             dataclasses.replace(flow, cc=arguments.cc) for flow in chosen.flows)).check()
@@ -84,20 +87,10 @@ def run_one(arguments, console: Console) -> None:
     console.print(f"{chosen.title}: kernel {run.meta['kernel']}, seed {chosen.seed}"
                   + (", from the cache" if run.from_cache else ""))
     for number, flow in enumerate(chosen.flows):
-        if not chosen.capture:
-            told = run.json(f"flow-{number}.json")
-            console.print(f"  flow {number} {flow.cc}: {told['bytes_acked']} bytes, "
-                          f"{told['total_retrans']} retransmissions")
-            continue
-        view = measure.FlowView(run, number)
-        if flow.bytes:
-            took = view.transfer_s(flow.bytes)
-            said = f"{flow.bytes} bytes in {took:.3f} s (ideal {chosen.ideal_s(flow.bytes):.3f} s)"
-        else:
-            said = f"{view.goodput_mbit(flow.seconds):.3f} Mbit/s over {flow.seconds} s"
-        console.print(f"  flow {number} {flow.cc}: {said}, "
-                      f"{int(view.is_retransmit.sum())} retransmissions")
-    console.print(f"  queue drops {measure.queue_drops(run)}, link losses {measure.link_losses(run)}")
+        console.print(f"  flow {number} {flow.cc}: {describe(run, number)}")
+    if chosen.bottleneck:
+        console.print(f"  queue drops {measure.queue_drops(run)}, "
+                      f"link losses {measure.link_losses(run)}")
     console.print(f"  hash {run.hash}\n  files {run.folder.relative_to(TOP)}", soft_wrap=True)
 
 
@@ -106,21 +99,60 @@ def forget_old(arguments, console: Console) -> None:
     console.print(f"{count} runs removed, {size / 1e6:.0f} MB")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m bench", description=__doc__)
-    parser.add_argument("--kernel", default="6.1",
+def describe(run: Run, number: int) -> str:
+    """What became of a flow: by the capture at `sender`, or where that has not all of it, by what the
+    kernel of the host that sends has counted."""
+    flow, chosen = run.scenario.flows[number], run.scenario
+    if flow.tool in ("flow", "iperf3") and flow.source == "sender" and \
+            chosen.capture and "sender" in chosen.captures:
+        view = measure.FlowView(run, number)
+        took = view.transfer_s(flow.bytes) if flow.bytes else None
+        if took is not None:
+            ideal = f" (ideal {chosen.ideal_s(flow.bytes):.3f} s)" \
+                if chosen.bottleneck and flow.to == "receiver" else ""
+            said = f"{flow.bytes} bytes in {took:.3f} s{ideal}"
+        elif flow.bytes:
+            said = f"{int(view.ack_bytes.max(initial=0))} of {flow.bytes} bytes"
+        else:
+            said = f"{view.goodput_mbit(flow.seconds):.3f} Mbit/s over {flow.seconds} s"
+        return f"{said}, {int(view.is_retransmit.sum())} retransmissions"
+    told = run.json(f"flow-{number}.json")
+    if "bytes_acked" in told:
+        return (f"{told['bytes_acked']} bytes in {told['busy_time'] / 1e6:.3f} s of sending, "
+                f"by {flow.source}, {told['total_retrans']} retransmissions")
+    if "end" in told:               # iperf3's
+        sent = told["end"].get("sum_sent") or told["end"]["sum"]
+        return f"{sent['bytes']} bytes in {sent['seconds']:.3f} s, by {flow.source}'s iperf3"
+    return f"{flow.tool} from {flow.source} to {flow.to}, in whole"
+
+
+def add_lab_options(parser, kernel=argparse.SUPPRESS, fresh=argparse.SUPPRESS,
+                    name=argparse.SUPPRESS) -> None:
+    parser.add_argument("--kernel", default=kernel,
                         help="series of the packaged kernel: 6.1 (the default) or 6.12")
-    parser.add_argument("--fresh", action="store_true", help="run again what the cache has")
-    parser.add_argument("--name", default="geo", help="folder under results/ (geo)")
+    parser.add_argument("--fresh", action="store_true", default=fresh,
+                        help="run again what the cache has")
+    parser.add_argument("--name", default=name, help="folder under results/ (geo)")
+
+
+def command_line() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m bench", description=__doc__)
+    add_lab_options(parser, kernel="6.1", fresh=False, name="geo")
     parser.add_argument("--long", action="store_true", help="a faster link at random loss, too")
     commands = parser.add_subparsers(dest="command")
     one = commands.add_parser("run", help="play one scenario file")
+    add_lab_options(one)        # behind `run`, too; without a default, which would undo those before
     one.add_argument("file", type=Path)
     one.add_argument("--seed", type=int)
     one.add_argument("--cc", help="use this congestion control for every flow")
     one.add_argument("--engine", choices=("lab", "host"), default="lab",
                      help="lab: a kernel in virtual time; host: this machine, in real time")
     commands.add_parser("prune", help="remove kept runs of another image or emulator than the current")
+    return parser
+
+
+def main() -> int:
+    parser = command_line()
     arguments = parser.parse_args()
     if not re.fullmatch(r"[\w.-]*\w[\w.-]*", arguments.name):
         parser.error(f"--name {arguments.name}: letters, digits, dots and dashes only")

@@ -8,6 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from bench.__main__ import describe
 from bench.lab import job, measure, pcap, traffic
 from bench.lab.errors import LabError
 from bench.lab.run import Lab
@@ -61,6 +62,11 @@ def test_flows_beside_the_line(papers):
     assert beside["bytes_acked"] * 8 / 10 > 6e6 > 2e6 > there["bytes_acked"] * 8 / 10
     assert run.qdisc("r1", "netem", "wireda")["packets"] >= beside["segs_in"]
     assert not measure.FlowView(run).is_retransmit.all()
+    # `bench run` on it: the sender's capture has the first flow only.
+    said = [describe(run, number) for number in range(3)]
+    assert f"{there['bytes_acked']} bytes" not in said[0] and " Mbit/s over 10 s, " in said[0]
+    assert said[1].startswith(f"{beside['bytes_acked']} bytes in ") and "by wireda, " in said[1]
+    assert said[2].startswith(f"{back['bytes_acked']} bytes in ") and "by receiver, " in said[2]
 
 
 def test_the_kernel_measures_the_rtt_that_a_scenario_says(papers):

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+"""python3 -m bench: its options, and what `run` says of a scenario's flows.  No emulator."""
+
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from bench import __main__ as command
+from bench.lab import pcap, scenario
+from bench.lab.paths import TOP
+from bench.lab.run import Run
+
+HOSTED = {
+    "title": "Two hosts",
+    "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_packets": 50}}, {"name": "far"}],
+    "host": [{"name": "wired", "at": "gateway"}, {"name": "server", "at": "far"}],
+    "flow": [{"cc": "cubic", "bytes": 1000}, {"cc": "reno", "bytes": 5000, "source": "wired"},
+             {"cc": "bbr", "tool": "udp", "rate_mbit": 1, "seconds": 2, "source": "wired",
+              "to": "server"},
+             {"cc": "cubic", "tool": "page", "objects": [100], "source": "server"},
+             {"cc": "cubic", "bytes": 9000}]}
+
+
+@pytest.mark.parametrize("words, wanted", [
+    (["--fresh", "--kernel", "6.12", "--name", "x", "run", "a.toml"], (True, "6.12", "x")),
+    (["run", "a.toml", "--fresh", "--kernel", "6.12", "--name", "x"], (True, "6.12", "x")),
+    (["--kernel", "6.12", "run", "a.toml", "--fresh"], (True, "6.12", "geo")),
+    (["--kernel", "6.12", "run", "--kernel", "6.1", "a.toml"], (False, "6.1", "geo")),
+    (["run", "a.toml"], (False, "6.1", "geo")), ([], (False, "6.1", "geo"))])
+def test_options_stand_before_run_or_behind_it(words, wanted):
+    arguments = command.command_line().parse_args(words)
+    assert (arguments.fresh, arguments.kernel, arguments.name) == wanted
+
+
+@pytest.mark.parametrize("module", ["numpy", "rich", "pydantic"])
+def test_a_missing_package_is_one_line(tmp_path, module):
+    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(name={module!r})\n")
+    done = subprocess.run([sys.executable, "-m", "bench", "--help"], cwd=TOP, text=True,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == f"bench: no Python module {module}: run tools/setup, then " \
+                          "/usr/bin/python3 -m bench\n"
+
+
+def packet(t_ms: int, sport: int, dport: int, seq: int, ack: int, flags: int, length: int) -> bytes:
+    tcp = struct.pack(">HHIIBBHHH", sport, dport, seq, ack, 5 << 4, flags, 100, 0, 0)
+    ip = struct.pack(">BBHHHBBHII", 0x45, 0, 40 + length, 0, 0, 64, 6, 0, 1, 2)
+    frame = b"\0" * 12 + b"\x08\0" + ip + tcp
+    return struct.pack("<IIII", 0, t_ms * 1_000_000, len(frame), len(frame) + length) + frame
+
+
+def transfer(port: int, *acks: tuple[int, int]) -> bytes:
+    """A flow of 1000 bytes, once again after 100 ms, and ACKs: (ms, bytes)."""
+    sent = packet(10, 4000, port, 99, 0, pcap.SYN, 0) + packet(60, 4000, port, 100, 0, pcap.ACK, 1000) \
+        + packet(160, 4000, port, 100, 0, pcap.ACK, 1000)
+    return sent + b"".join(packet(ms, port, 4000, 7, 100 + size, pcap.ACK, 0) for ms, size in acks)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A folder as a run leaves it: the sender's capture has the flows of `sender` alone."""
+    head = struct.pack("<IHHIIII", pcap.MAGIC_NS, 2, 4, 0, 0, 65535, 1)
+    (tmp_path / "sender.pcap").write_bytes(
+        head + transfer(5001, (210, 1000)) + transfer(5005, (210, 1000)))
+    for number, told in enumerate((
+            {"cc": "cubic", "bytes_acked": 1001, "total_retrans": 1, "busy_time": 200_000},
+            {"cc": "reno", "bytes_acked": 5001, "total_retrans": 3, "busy_time": 1_500_000},
+            {"end": {"sum": {"bytes": 250_000, "seconds": 2.0}}}, {"cc": "cubic"},
+            {"cc": "cubic", "bytes_acked": 1001, "total_retrans": 1, "busy_time": 200_000})):
+        (tmp_path / f"flow-{number}.json").write_text(json.dumps(told))
+    for name in ("gateway", "far"):
+        (tmp_path / f"qdisc-{name}.json").write_text(json.dumps(
+            [{"kind": "pfifo", "dev": "right", "drops": 2},
+             {"kind": "netem", "dev": "right", "drops": 4}]))
+    return lambda **more: Run(scenario.from_dict({**HOSTED, **more}), tmp_path,
+                              {"kernel": "6.1.0", "hash": "abc"}, False)
+
+
+def test_each_flow_is_described_by_who_has_seen_it(run):
+    said = [command.describe(run(), number) for number in range(5)]
+    assert said[0].startswith("1000 bytes in 0.200 s (ideal 0.001 s), 1 retransmissions")
+    assert said[1:] == [
+        "5001 bytes in 1.500 s of sending, by wired, 3 retransmissions",
+        "250000 bytes in 2.000 s, by wired's iperf3",
+        "page from server to receiver, in whole",
+        "1000 of 9000 bytes, 1 retransmissions"]
+
+
+@pytest.mark.parametrize("more", [{"capture": False}, {"captures": ["bottleneck"]}, {"captures": []}])
+def test_without_the_senders_capture_its_kernel_is_asked(run, more):
+    assert command.describe(run(**more), 0) == \
+        "1001 bytes in 0.200 s of sending, by sender, 1 retransmissions"
+
+
+@pytest.mark.parametrize("hops, drops", [
+    (HOSTED["hop"], "queue drops 2, link losses 8"),
+    ([{"name": "gateway", "forward": {"delay_ms": 5}}, {"name": "far"}], None)])
+def test_run_says_what_became_of_all_flows(run, tmp_path, monkeypatch, hops, drops):
+    """With a bottleneck and without."""
+    made = run(hop=hops)
+    monkeypatch.setattr(command, "TOP", tmp_path.parent)
+    monkeypatch.setattr(command, "Lab", lambda kernel, extras: type(
+        "Lab", (), {"run": lambda self, chosen, use_cache: made})())
+    monkeypatch.setattr(command.scenario, "load", lambda path: made.scenario)
+    console = Console(file=io.StringIO(), width=120, highlight=False)
+    command.run_one(command.command_line().parse_args(["run", "a.toml", "--seed", "3"]), console)
+    said = console.file.getvalue()
+    assert [f"  flow {number} " in said for number in range(5)] == 5 * [True]
+    assert ("queue drops" in said) == bool(drops) and (drops or "") in said
+    assert f"files {tmp_path.name}" in said
+
+
+def test_a_seed_out_of_range_is_one_line(monkeypatch, run, capsys):
+    monkeypatch.setattr(command.scenario, "load", lambda path: run().scenario)
+    monkeypatch.setattr(sys, "argv", ["bench", "run", "a.toml", "--seed=-1"])
+    assert command.main() == 1
+    assert capsys.readouterr().err == \
+        "bench: Two hosts: seed = -1: a whole number from 0 to 1000000000\n"

@@ -7,18 +7,19 @@ import os
 import queue
 import threading
 import time
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pydantic
 from rich.console import Console
 
 from . import cost, floors, overhead, progress
-from .lab import machine, measure, scenario
+from .lab import machine, measure, scenario, schema
 from .lab.errors import LabError
 from .lab.run import Lab, Run
-from .lab.scenario import Flow, Scenario
+from .lab.scenario import PERCENT, SETTING, Flow, Scenario
+from .lab.schema import CongestionControl, Flag, Line, text, whole
 
 HERE = Path(__file__).resolve().parent
 SHOWN_TRANSFER = 1_000_000      # the size whose time sequence is drawn
@@ -28,6 +29,77 @@ SHOWN_TRANSFER = 1_000_000      # the size whose time sequence is drawn
 FIXED_WALL_S = 1.6
 PACKET_WALL_S = 0.00028
 SIZED = ("transfer", "floor", "log")        # kinds of runs whose amount is bytes
+
+
+LINK = text("a scenario's name", r"[\w-]+")
+WHOLE_SECONDS = whole(1, 10**6)
+SIZE = whole(1, 10**12)
+LOSSES = pydantic.conlist(PERCENT, min_items=1)
+SEEDS = pydantic.conlist(whole(0, 10**9), min_items=1)
+POLICIES = pydantic.conlist(CongestionControl, min_items=1)
+
+
+@dataclass(frozen=True)
+class Beside(schema.Table):
+    links: pydantic.conlist(LINK, min_items=1)
+    seconds: WHOLE_SECONDS
+    rival: CongestionControl
+
+
+@dataclass(frozen=True)
+class Cost(schema.Table):
+    link: LINK
+    seconds: WHOLE_SECONDS
+    loss_pct: LOSSES
+
+
+@dataclass(frozen=True)
+class Log(schema.Table):
+    link: LINK
+    cc: CongestionControl
+    bytes: SIZE
+
+
+@dataclass(frozen=True)
+class Shared(schema.Table):
+    flows: whole(1, 1000)
+    policies: POLICIES
+    loss_pct: LOSSES
+
+
+@dataclass(frozen=True)
+class Long(schema.Table):
+    link: LINK
+    seconds: WHOLE_SECONDS
+    loss_pct: LOSSES
+    seeds: SEEDS
+    shared: Shared
+
+
+@dataclass(frozen=True)
+class Entry(schema.Table):
+    """A [[policy]]."""
+
+    cc: CongestionControl
+    ours: Flag = False
+    parameters: schema.mapping(Line, SETTING) = dataclasses.field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comparison(schema.Table):
+    """What compare.toml may have."""
+
+    title: Line
+    links: pydantic.conlist(LINK, min_items=1)
+    transfers: pydantic.conlist(SIZE, min_items=1)
+    bulk_seconds: WHOLE_SECONDS
+    bulk_loss_pct: LOSSES
+    seeds: SEEDS
+    beside: Beside
+    cost: Cost
+    log: Log
+    long: Long
+    policy: pydantic.conlist(Entry, min_items=1)
 
 
 @dataclass(frozen=True)
@@ -105,7 +177,8 @@ def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
     log: one transfer with each of the logger's events.
     long: on a faster link at random loss; shared: several flows of one policy there.
     """
-    data = tomllib.loads(path.read_text())
+    data = schema.parsed(path)
+    schema.read(Comparison, data, path.name)
     policies = tuple(Policy(entry["cc"], entry.get("ours", False),
                             tuple(entry.get("parameters", {}).items()))
                      for entry in data["policy"])

@@ -18,10 +18,11 @@ import math
 import statistics
 import sys
 import time
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pydantic
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -29,41 +30,43 @@ from rich.table import Table
 from . import compare, floors, report
 from .command import commit, status_of
 from .compare import Item, Policy
-from .lab import machine, measure, scenario
-from .lab.errors import LabError
+from .lab import machine, measure, scenario, schema
 from .lab.paths import TOP
 from .lab.run import Lab
-from .lab.scenario import Scenario
+from .lab.scenario import MS, PERCENT, SECONDS, Scenario
+from .lab.schema import CongestionControl, Line, real, whole
 
 HERE = Path(__file__).resolve().parent
 GIVE_UP = "sleep {seconds}; kill $flows"       # of the job's script: the senders
 
 
+RATE = real(0.001, 1e6)
+RTT = real(0.001, 1e6)
+SIZES = pydantic.conlist(whole(1, 10**12), min_items=1)
+
+
 @dataclass(frozen=True)
-class Row:
+class Row(schema.Table):
     """A link and the objectives for it; times in s, rates in Mbit/s, losses in percent."""
 
-    name: str
-    rtt_ms: float
-    bytes: tuple
-    forward_mbit: float
-    return_mbit: float
-    objectives_s: tuple = ()
-    loss_pct: float = 0
-    return_loss_pct: float = 0
-    then_mbit: float = 0            # the forward rate from then_s on; 0: no change
-    then_s: float = 0
-    outage_first_s: float = 0       # nothing passes for outage_ms, from here on each outage_every_s
-    outage_every_s: float = 0
-    outage_ms: float = 0
-    give_up_s: int = 0              # 0: the lab's own limit, which fails the run
+    name: Line
+    rtt_ms: RTT
+    bytes: SIZES
+    forward_mbit: RATE
+    return_mbit: RATE
+    objectives_s: tuple[SECONDS, ...] = ()
+    loss_pct: PERCENT = 0
+    return_loss_pct: PERCENT = 0
+    then_mbit: real(0, 1e6) = 0     # the forward rate from then_s on; 0: no change
+    then_s: SECONDS = 0
+    outage_first_s: SECONDS = 0     # nothing passes for outage_ms, from here on each outage_every_s
+    outage_every_s: SECONDS = 0
+    outage_ms: MS = 0
+    give_up_s: whole(0, 10**6) = 0  # 0: the lab's own limit, which fails the run
 
-    def check(self) -> "Row":
+    def rules(self) -> None:
         if self.objectives_s and len(self.objectives_s) != len(self.bytes):
-            raise LabError(f"geo.toml: {self.name}: objectives_s has not one entry for each of bytes")
-        if min(self.forward_mbit, self.return_mbit, self.rtt_ms) <= 0:
-            raise LabError(f"geo.toml: {self.name}: forward_mbit, return_mbit and rtt_ms are above 0")
-        return self
+            raise ValueError("objectives_s has not one entry for each of bytes")
 
     @property
     def random(self) -> bool:
@@ -113,17 +116,41 @@ class Row:
         return 2 * rtt_s + ends
 
 
+@dataclass(frozen=True)
+class Group(schema.Table):
+    """Rows of one source, with what they share."""
+
+    source: Line
+    rtt_ms: RTT
+    bytes: SIZES
+    row: pydantic.conlist(schema.mapping(Line, Any), min_items=1)
+
+
+@dataclass(frozen=True)
+class Suite(schema.Table):
+    """What geo.toml has beside its groups."""
+
+    title: Line
+    policies: pydantic.conlist(CongestionControl, min_items=1)
+    seeds: pydantic.conlist(whole(0, 10**9), min_items=1)
+
+
+def load(path: Path = HERE / "geo.toml") -> dict:
+    data = schema.parsed(path)
+    schema.read(Suite, {key: value for key, value in data.items() if not isinstance(value, dict)},
+                path.name)
+    return data
+
+
 def rows(data: dict) -> list[tuple[str, Row]]:
-    """(the group's source, row) of each row of geo.toml.  LabError names an unknown key."""
-    known = {field.name for field in dataclasses.fields(Row)}
+    """(the group's source, row) of each row of geo.toml."""
     found = []
-    for group in [value for value in data.values() if isinstance(value, dict)]:
-        for table in group["row"]:
-            table = {"rtt_ms": group["rtt_ms"], "bytes": tuple(group["bytes"]), **table}
-            if unknown := set(table) - known:
-                raise LabError(f"geo.toml: {table.get('name')}: unknown key {sorted(unknown)[0]!r}")
-            table["objectives_s"] = tuple(table.get("objectives_s", ()))
-            found.append((group["source"], Row(**table).check()))
+    for name, value in data.items():
+        if isinstance(value, dict):
+            group = schema.read(Group, value, "geo.toml", (name,))
+            found += [(group.source, schema.read(
+                Row, {"rtt_ms": group.rtt_ms, "bytes": group.bytes, **table}, "geo.toml",
+                (name, "row", number))) for number, table in enumerate(group.row)]
     return found
 
 
@@ -225,7 +252,7 @@ def print_table(data: dict, console: Console) -> None:
 
 def play(arguments, console: Console) -> None:
     began = time.monotonic()
-    data = tomllib.loads((HERE / "geo.toml").read_text())
+    data = load()
     planned = plan(data)
     lab = Lab(arguments.kernel)
     runs = compare.run_all(lab, [item for _, _, item in planned], console,

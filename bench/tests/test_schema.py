@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bench import compare, geo
 from bench.lab import job, satellite, scenario, schema
 from bench.lab.errors import LabError
 from bench.papers import experiment, metrics
@@ -388,6 +389,22 @@ def test_what_code_makes_is_held_against_the_same():
     wrong = dataclasses.replace(made, flows=(dataclasses.replace(made.flows[0], bytes=-5),))
     with pytest.raises(LabError, match=r"^small: flow\[0\].bytes = -5: a whole number from 0 to"):
         wrong.check()
+
+
+def test_what_make_bench_and_make_geo_read(tmp_path):
+    for load, file, kind in ((compare.plan, "compare.toml", compare.Comparison),
+                             (geo.load, "geo.toml", geo.Suite)):
+        right = schema.parsed(compare.HERE / file)
+        groups = {name: value for name, value in right.items() if name not in keys(kind)}
+        for name, data, key in mistakes(kind, {name: right[name] for name in keys(kind)}):
+            with pytest.raises(LabError, match=f"^{file}: ") as caught:
+                load(write(tmp_path, {**groups, **data}, file))
+            assert key in str(caught.value) and "\n" not in str(caught.value), name
+    group = {"source": "S", "rtt_ms": 600, "bytes": [1000], "row": [{"name": "L", "forward_mbit": 1}]}
+    with pytest.raises(LabError, match=r"^geo.toml: g.row\[0\].return_mbit: missing$"):
+        geo.rows({"g": group})
+    with pytest.raises(LabError, match=r"^geo.toml: g.rows = 5: unknown key"):
+        geo.rows({"g": {**group, "rows": 5}})
 
 
 # ---- anything of the right shape -------------------------------------------

@@ -327,7 +327,7 @@ STAGE = {"delay_ms": 320}
     (("change",), [{"at_s": 5, "hop": "satellit"}], "change[0] = "),
     (("change",), [{"at_s": 5, "hop": "satellite"}], "change[0] = "),
     (("host",), [{"name": "wired"}], "host[0].at: missing"),
-    (("host",), [{"name": "wired", "at": "gatway"}], "host[0].at: no hop 'gatway'"),
+    (("host",), [{"name": "wired", "at": "gatewayx"}], "host[0].at: no hop 'gatewayx'"),
 ])
 def test_what_was_a_traceback_or_was_played(tmp_path, loc, value, said):
     one_line(scenario.load, write(tmp_path, put(SMALL, loc, value)), f"bad.toml: {said}")

@@ -113,7 +113,7 @@ def _limits(experiment: Experiment, paper: float, null: Null | None) -> tuple[fl
     else:
         tolerance = abs(paper) * experiment.tolerance_pct / 100
     if null and _discriminates(experiment, paper, null):
-        halves.append(max(abs(paper - null.paper) / 2, _floor(experiment, paper)))
+        halves.append(abs(paper - null.paper) / 2)
     return tolerance, halves
 
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """The rules of the verdicts: each value and each claim can fail."""
 
+import functools
 import json
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench.lab.errors import LabError
 from bench.papers import experiment, report, results, statistics, tables, verdict
@@ -82,6 +85,38 @@ def test_where_the_paper_has_no_effect_its_null_is_reproduced_too():
     assert of_value([0.3], 0, verdict.Null(0.0), unit="%") == BLIND
     assert of_value([0.4], 0.31, verdict.Null(0.0), unit="%") == BLIND
     assert of_value([-0.31], 0.31, verdict.Null(0.0), unit="%") == NOT
+
+
+FIGURES = st.floats(0.01, 1e4)
+# The same examples on every run, and no verdict from the clock.
+REPEATABLE = settings(derandomize=True, database=None, deadline=None, max_examples=300)
+
+
+@REPEATABLE
+@given(paper=FIGURES, null=FIGURES, ours=FIGURES, mine=FIGURES)
+def test_nothing_is_reproduced_that_is_as_near_to_the_null(paper, null, ours, mine):
+    """Whatever the figures; nor what our own null would have."""
+    one, without = read_once(), verdict.Null(null, mine)
+    found = verdict.of_value(one, [ours], paper, without).verdict
+    if abs(paper - null) > 0.01 * paper:
+        assert found != BLIND
+        if abs(ours - null) <= abs(ours - paper) or (ours - mine) * (paper - null) <= 0:
+            assert found != REPRODUCED
+    if found == REPRODUCED:
+        assert verdict.of_value(one, [ours], paper).verdict == REPRODUCED
+    assert verdict.of_null(one, paper, without) in (NOT, REPRODUCED)
+
+
+@REPEATABLE
+@given(paper=st.floats(-9.99, 9.99), ours=st.floats(-100, 100))
+def test_no_small_percentage_passes_at_half_or_twice_its_size(paper, ours):
+    if paper and not 0.5 < ours / paper < 2:
+        assert verdict.of_value(read_once("%"), [ours], paper).verdict != REPRODUCED
+
+
+@functools.cache
+def read_once(unit="s"):
+    return read(put(unit=unit))
 
 
 @pytest.mark.parametrize("effect_pct", [1.5, 3, 8, 14, 29, 40, 200])

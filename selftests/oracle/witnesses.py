@@ -449,6 +449,10 @@ def filled(flow, packets):
     start = flow.cwnd_old[at] < np.maximum(flow.ssthresh_old, flow.ssthresh)[at]
     may = np.array(limits)[was] | start & (
         flow.cwnd_old[at] < 2 * (np.array(mosts)[was] + burst(flow)[at]))
+    # Of a flow that had another policy before: what was out then may have filled a window that no record
+    # here has.
+    first = np.searchsorted(times, flow.t[0], side="right") - 1
+    may |= covered[was] < (sent[first] if first >= 0 else 0)
     bad = np.flatnonzero(~may & (moment >= 0))
     if not len(bad):
         return len(at), None

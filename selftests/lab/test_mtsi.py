@@ -188,13 +188,14 @@ def test_avoidance_counts_acks_when_loss_ends_with_per_ack(lab, path):
     """After a timeout slow start is the kernel's, in segments, and what it leaves of the ACK that ends
     it is congestion avoidance's: with per_ack=1 one, as of any ACK."""
     acked = []
-    for silent_s in (0.45, 0.55, 0.65, 0.7):        # at one or other of them an ACK leaves some
+    for silent_s in (0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7):     # at some of them an ACK leaves some
         run = lab.run(path({**FAR, "per_ack": 1}, bytes=12_000_000, rate_mbit=0, queue_packets=0,
                            offload=True, commands=[radio(silent_s, loss_pct=100), radio(3)]))
-        crossed, = [row for row in named(run, "start_exit") if row["ca_state"] == LOSS]
-        left = crossed["acked"] - (crossed["ssthresh"] - crossed["cwnd_old"])
-        assert crossed["cwnd_cnt"] == min(left, 1)
-        acked.append(left)
+        # Loss may also end before the window is at ssthresh.
+        for crossed in [row for row in named(run, "start_exit") if row["ca_state"] == LOSS]:
+            left = crossed["acked"] - (crossed["ssthresh"] - crossed["cwnd_old"])
+            assert crossed["cwnd_cnt"] == min(left, 1)
+            acked.append(left)
     assert max(acked) > 1
 
 

@@ -142,7 +142,7 @@ def test_a_table_says_where_it_is_from_and_stays_without_figures(text):
 
 
 def test_a_table_of_an_unknown_name_is_refused():
-    with pytest.raises(ValueError, match="table: costs: not one of links, beside, long, cost, acc"):
+    with pytest.raises(ValueError, match="table: costs: not one of summary, links, beside, long"):
         readme.written("<!-- table: costs -->\n<!-- end -->", make_full())
 
 

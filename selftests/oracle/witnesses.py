@@ -71,7 +71,11 @@ class FlowCalls:
     """The records of one flow under one policy, as columns of plain integers.
 
     A record that another policy's follows, and the first after it, say nothing of what is between.
+
+    socket: those of the same socket under all of its policies; None of itself.
     """
+
+    socket = None
 
     def __init__(self, times, records, at, policy):
         own = records[at]
@@ -115,9 +119,12 @@ def flows(run):
     for cookie in np.unique(records["cookie"]):
         rows = np.flatnonzero(records["cookie"] == cookie)
         # A flow may come back to a policy: what lies between is another's.
+        socket = FlowCalls(times, records, rows, "")
         cuts = np.flatnonzero(of_policy[rows][1:] != of_policy[rows][:-1]) + 1
         for at in np.split(rows, cuts):
-            yield FlowCalls(times, records, at, str(of_policy[at[0]]))
+            flow = FlowCalls(times, records, at, str(of_policy[at[0]]))
+            flow.socket = socket
+            yield flow
 
 
 def hold(run) -> Held:
@@ -428,10 +435,13 @@ def filled(flow, packets):
     sent = np.searchsorted(packets.first_t, times, side="right")
     acks = np.searchsorted(packets.ack_t, times, side="right")
     gone, covered = (np.concatenate([[0], column])[acks] for column in (packets.gone, packets.covered))
-    # The smaller of what the record before says and of what the one after found.
-    k = np.searchsorted(flow.t, times, side="right") - 1
-    cwnd = np.minimum(flow.cwnd[np.maximum(k, 0)], flow.cwnd_old[np.minimum(k + 1, len(flow) - 1)])
-    full = sent - gone >= cwnd - burst(flow)[np.maximum(k, 0)]
+    # The smaller of what the record before says and of what the one after found; under whichever policy,
+    # for one that takes over finds a window that was filled before.
+    socket = flow.socket
+    k = np.searchsorted(socket.t, times, side="right") - 1
+    cwnd = np.minimum(socket.cwnd[np.maximum(k, 0)],
+                      socket.cwnd_old[np.minimum(k + 1, len(socket) - 1)])
+    full = sent - gone >= cwnd - burst(socket)[np.maximum(k, 0)]
     limit, most, until = False, 0, 0
     limits, mosts = [], []
     for covered_, sent_, full_, ack in zip(
@@ -449,10 +459,6 @@ def filled(flow, packets):
     start = flow.cwnd_old[at] < np.maximum(flow.ssthresh_old, flow.ssthresh)[at]
     may = np.array(limits)[was] | start & (
         flow.cwnd_old[at] < 2 * (np.array(mosts)[was] + burst(flow)[at]))
-    # Of a flow that had another policy before: what was out then may have filled a window that no record
-    # here has.
-    first = np.searchsorted(times, flow.t[0], side="right") - 1
-    may |= covered[was] < (sent[first] if first >= 0 else 0)
     bad = np.flatnonzero(~may & (moment >= 0))
     if not len(bad):
         return len(at), None

@@ -514,7 +514,7 @@ class Seen:
                 if name in row:
                     record[name] = row[name]
             if "cc" in dtype.names:
-                record["cc"] = b"reno".ljust(16, b"\0")
+                record["cc"] = row.get("cc", b"reno").ljust(16, b"\0")
         return np.array([row["t"] for row in rows], "u8"), records
 
     def packets(self):
@@ -588,6 +588,22 @@ def test_growth_that_nothing_filled_is_found():
     difference = next(each for each in held.differences if each.check == "filled")
     # In slow start it may grow to twice what is out.
     assert 26 <= difference.wrong.found <= 32 and "13 segments were out" in difference.wrong.because
+
+
+@pytest.mark.parametrize("jump, at, is_found", [
+    (40, 41, False), (40, 45, False), (40, 60, True), (20, 41, True)])
+def test_a_policy_takes_over_a_window_that_is_filled_or_not(jump, at, is_found):
+    """13 segments fill the window of 13 until Reno makes it 20; cubic takes over after record 40.  For a
+    flight from the jump on it may grow, a flight later no longer."""
+    def taken_over(seen):
+        cwnd = 13
+        for n, row in enumerate(seen.records):
+            row |= {"cc": b"reno" if n <= 40 else b"cubic", "ssthresh_old": 5, "ssthresh": 5,
+                    "cwnd_old": cwnd, "pacing_rate_old": 0, "pacing_rate": 0}
+            seen.probes[n] |= {"snd_cwnd": cwnd, "ssthresh": 5}
+            cwnd = 20 if n == jump else cwnd + (n == at)
+            row["cwnd"] = cwnd
+    assert (("filled", "cwnd") in found(taken_over, most=13, paced=0)) == is_found
 
 
 def test_a_burst_while_paced_is_found():

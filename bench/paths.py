@@ -9,9 +9,9 @@ import re
 import shutil
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
+TOP = Path(__file__).resolve().parents[1]
 BUILD = TOP / "build"
-GUEST = Path(__file__).resolve().parent / "guest"
+GUEST = TOP / "bench/lab/guest"
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ A probe (guest/probe.c) sends UDP packets at set times and takes the kernel's st
 comes.  A check plays one or more probes and returns rows: measured, expected, and the interval
 it must be in.  The short and the full form are the same checks with more or fewer packets.
 
-    python3 -m bench.lab.calibrate [--full] [--kernel 6.1] [--json FILE]
+    python3 -m bench calibrate [--full] [--kernel 6.1] [--json FILE]
 
 Times are ns of the guest's clock, delays in the rows us.  Of what is random the interval is of 99 %,
 but a row fails only outside the one of 1 - 1e-5: an image with another byte draws other numbers, and
@@ -25,10 +25,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from . import job, satellite, scenario
-from .errors import LabError
-from .run import Lab, Run
-from .scenario import ETHERNET_BYTES
+from ..errors import LabError
+from ..lab import job
+from ..lab.play import Lab
+from ..record.run import Run
+from ..scenario import satellite, scenario
+from ..scenario.scenario import ETHERNET_BYTES
 
 PORT = 7000
 SHORT, FULL = 1, 10             # how many times the packets of the short form
@@ -474,12 +476,13 @@ def rows(lab: Lab, scale: int) -> list[dict]:
             for check in CHECKS for row in check(lab, scale)]
 
 
-def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="bench.lab.calibrate", description=__doc__.splitlines()[0])
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m bench calibrate",
+                                     description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help=f"{FULL} times the packets")
     parser.add_argument("--kernel", default="6.1")
     parser.add_argument("--json", type=Path, help="write the rows here")
-    given = parser.parse_args(argv)
+    given = parser.parse_args(words)
     try:
         lab = Lab(given.kernel, extras=("papers",))
         scale = FULL if given.full else SHORT
@@ -500,7 +503,3 @@ def main(argv: list[str]) -> int:
     if given.json:
         given.json.write_text(json.dumps(found, indent=1))
     return 0 if all(row["passed"] for row in found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

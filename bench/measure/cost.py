@@ -20,11 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from .lab import image, packages, pcap, trace
-from .lab.errors import LabError
-from .lab.paths import BUILD, locked
-from .lab.run import Run
-from .lab.scenario import FIRST_PORT
+from ..errors import LabError
+from ..lab import image, packages
+from ..paths import BUILD, locked
+from ..record import pcap, trace
+from ..record.run import Run
+from ..scenario.scenario import FIRST_PORT
 
 SOURCE = Path(__file__).resolve().parent / "cost_calibration" / "satcc_cost.c"
 MODULE = "satcc_cost.ko"

@@ -3,10 +3,10 @@
 
 import numpy as np
 
-from ..lab import measure, satellite
-from ..lab.run import Run
-from ..lab.scenario import FIRST_PORT
-from . import metrics
+from ..record.run import Run
+from ..scenario import satellite
+from ..scenario.scenario import FIRST_PORT
+from . import flow_view, metrics
 
 
 def of_run(run: Run) -> dict:
@@ -85,7 +85,7 @@ def _windows(run: Run, number: int) -> dict:
 def _segments(run: Run, number: int) -> dict:
     """From the sender's capture.  rounds: flights of the start, until the first loss or until the
     link was full; each begins when the ACK of the first segment of the one before it has come."""
-    view = measure.FlowView(run, number)
+    view = flow_view.FlowView(run, number)
     facts = {"recovery": _recovery_share(view), "rounds": _rounds(view)}
     again = np.flatnonzero(view.is_retransmit)
     if len(again):
@@ -98,7 +98,7 @@ def _segments(run: Run, number: int) -> dict:
     return facts
 
 
-def _recovery_share(view: measure.FlowView) -> float:
+def _recovery_share(view: flow_view.FlowView) -> float:
     """Part of the time from a first retransmission until all that was then in flight is
     acknowledged."""
     if not len(view.ack_s) or not len(view.segment_s):
@@ -116,7 +116,7 @@ def _recovery_share(view: measure.FlowView) -> float:
     return float(spent / whole) if whole > 0 else 0.0
 
 
-def _rounds(view: measure.FlowView, most: int = 12) -> list[int]:
+def _rounds(view: flow_view.FlowView, most: int = 12) -> list[int]:
     """Segments sent in each of the first round trips."""
     rounds, begin = [], 0
     while begin < len(view.segment_s) and len(rounds) < most:

@@ -13,11 +13,12 @@ import re
 
 import numpy as np
 
-from ..lab import job, measure, pcap
-from ..lab.errors import LabError
-from ..lab.run import Run
-from ..lab.scenario import ETHERNET_BYTES, FIRST_PORT, Flow
-from . import received
+from ..errors import LabError
+from ..lab import job
+from ..record import pcap
+from ..record.run import Run
+from ..scenario.scenario import ETHERNET_BYTES, FIRST_PORT, Flow
+from . import flow_view, received
 
 
 def _ends(run: Run) -> tuple[float, float]:
@@ -56,7 +57,7 @@ def fairness(run: Run, hop: str = "r1") -> float:
 
 
 def index(values: list[float]) -> float:
-    return measure.jain(values) or 0.0
+    return flow_view.jain(values) or 0.0
 
 
 def share_over_mean(run: Run, flow: int = 0, hop: str = "r1") -> float:
@@ -129,7 +130,7 @@ def transfer_kbit(run: Run, flow: int = 0) -> float:
 def first_recovery_s(run: Run, flow: int = 0) -> float | None:
     """From the first retransmission until all that was sent by then is acknowledged, s.  None: there
     was none."""
-    view = measure.FlowView(run, flow)
+    view = flow_view.FlowView(run, flow)
     again = np.flatnonzero(view.is_retransmit)
     if not len(again):
         return None

@@ -10,8 +10,8 @@ transfer is held by that for some round trips, whoever sends.  It is no floor to
 
 import dataclasses
 
-from .lab.run import Run
-from .lab.scenario import Flow, Host, LinkChange, Scenario, Stage
+from ..record.run import Run
+from ..scenario.scenario import Flow, Host, LinkChange, Scenario, Stage
 
 # "Without congestion control": reno whose first window is more than any transfer needs, unpaced, into
 # a queue that drops nothing.

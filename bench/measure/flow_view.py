@@ -6,10 +6,11 @@ Times are seconds since the flow's first SYN unless said otherwise; sizes are pa
 
 import numpy as np
 
-from . import pcap, satellite
-from .errors import LabError
-from .run import Run
-from .scenario import ETHERNET_BYTES, FIRST_PORT
+from ..errors import LabError
+from ..record import pcap
+from ..record.run import Run
+from ..scenario import satellite
+from ..scenario.scenario import ETHERNET_BYTES, FIRST_PORT
 
 INFINITE_SSTHRESH = 0x7FFFFFFF
 
@@ -48,7 +49,7 @@ class FlowView:
             if len(acks) else np.zeros(0)
 
     def transfer_s(self, size: int) -> float | None:
-        """First SYN to the ACK of byte `size`; None when it never came."""
+        """First SYN to the ACK of byte `size`; None if it never came."""
         at = np.searchsorted(self.ack_bytes, size)
         return float(self.ack_s[at]) if at < len(self.ack_s) else None
 

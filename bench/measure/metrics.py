@@ -2,7 +2,7 @@
 """What an experiment may measure: pure functions of a run, by the names that data files use.
 
 METRICS give a number, SERIES a dict of lists t (s) and y, FORMULAS a number from the scenario alone.
-None: it never came to that, e.g. a transfer that did not end.  Times are seconds since the flow's
+None: the value was never reached, e.g. a transfer that did not end.  Times are seconds since the flow's
 first SYN unless said otherwise; kbyte is 1000 bytes, Kbyte 1024.
 """
 
@@ -12,12 +12,13 @@ import inspect
 
 import numpy as np
 
-from ..lab import measure, pcap, schema
-from ..lab.errors import LabError
-from ..lab.run import Run
-from ..lab.scenario import FIRST_PORT, Scenario
-from ..lab.schema import Flag, Line, Name, one_of, real, whole
-from . import fairness, pages, received, shares
+from ..errors import LabError
+from ..record import pcap
+from ..record.run import Run
+from ..scenario import schema
+from ..scenario.scenario import FIRST_PORT, Scenario
+from ..scenario.schema import Flag, Line, Name, one_of, real, whole
+from . import fairness, flow_view, pages, received, shares
 
 GOODPUT_WINDOW_S = 10           # Caini et al.'s short-time goodput
 
@@ -56,7 +57,7 @@ def windows(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
 
 def transfer_s(run: Run, flow: int = 0, since: str = "syn") -> float | None:
     """To the ACK of the last byte.  since: "syn", or "data" for the first segment with payload."""
-    view = measure.FlowView(run, flow)
+    view = flow_view.FlowView(run, flow)
     end = view.transfer_s(run.scenario.flows[flow].bytes)
     return None if end is None else end - (float(view.segment_s[0]) if since == "data" else 0)
 
@@ -75,7 +76,7 @@ def goodput_mbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None 
             raise LabError("goodput of a part of a flow needs the sender's capture")
         said = told_by_kernel(run, flow)
         return said["bytes_acked"] * 8 / (seconds or said["busy_time"] / 1e6) / 1e6
-    view = measure.FlowView(run, flow)
+    view = flow_view.FlowView(run, flow)
     end = to_s if to_s is not None else seconds or float(view.ack_s[-1])
     return (view.acked_by(end) - view.acked_by(from_s)) * 8 / (end - from_s) / 1e6
 
@@ -167,7 +168,8 @@ def flow_share(run: Run, flow: int = 0, flows: list | None = None, from_s: float
 
 def jain(run: Run, flows: list | None = None, from_s: float = 0, to_s: float | None = None) -> float:
     """Jain's index of fairness of goodputs: 1 when all get the same, 1/n when one gets all."""
-    return measure.jain([goodput_mbit(run, flow, from_s, to_s) for flow in _numbers(run, flows)]) or 0.0
+    rates = [goodput_mbit(run, flow, from_s, to_s) for flow in _numbers(run, flows)]
+    return flow_view.jain(rates) or 0.0
 
 
 # ---- series ----------------------------------------------------------------
@@ -176,7 +178,7 @@ def short_time_goodput(run: Run, flow: int = 0, window_s: float = GOODPUT_WINDOW
                        sacked: bool = True) -> dict:
     """Payload that the ACKs (with sacked: and SACKs) report in the window before each full second,
     Mbit/s.  At the start the window is what there is of it."""
-    view = measure.FlowView(run, flow)
+    view = flow_view.FlowView(run, flow)
     t, total = delivered(run, flow) if sacked else (view.ack_s, view.ack_bytes)
     end = run.scenario.flows[flow].seconds or (float(t[-1]) if len(t) else 0)
     at = np.arange(1.0, end + 0.5)
@@ -191,7 +193,7 @@ def short_time_goodput(run: Run, flow: int = 0, window_s: float = GOODPUT_WINDOW
 
 def delivered(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """(t, bytes the receiver has by then as its ACKs say, those above a hole included)."""
-    view = measure.FlowView(run, flow)
+    view = flow_view.FlowView(run, flow)
     packets = run.sender
     to_port = packets.where((packets.dport == view.port) & (packets.flags & pcap.SYN > 0))
     base = (int(to_port.seq[0]) + 1) & 0xFFFFFFFF
@@ -215,7 +217,7 @@ def delivered(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def sent_kbyte(run: Run, flow: int = 0, window_s: float = 1.0) -> dict:
     """Payload that left the sender, retransmissions too, in the window before each tenth of one,
     kbyte/s."""
-    view = measure.FlowView(run, flow)
+    view = flow_view.FlowView(run, flow)
     at = np.arange(window_s / 10, float(view.ack_s[-1]) + window_s, window_s / 10)
     total = np.concatenate([[0], np.cumsum(view.segment_len)])
     sent = [total[np.searchsorted(view.segment_s, t, side="right")] for t in (at, at - window_s)]
@@ -224,21 +226,22 @@ def sent_kbyte(run: Run, flow: int = 0, window_s: float = 1.0) -> dict:
 
 def time_sequence(run: Run, flow: int = 0) -> dict:
     """kbyte sent for the first time, at each segment."""
-    view = measure.FlowView(run, flow)
+    view = flow_view.FlowView(run, flow)
     first = ~view.is_retransmit
     return {"t": view.segment_s[first].tolist(), "y": (view.segment_seq[first] / 1e3).tolist()}
 
 
 def acknowledged(run: Run, flow: int = 0) -> dict:
     """kbyte acknowledged in order, at each ACK that came."""
-    view = measure.FlowView(run, flow)
+    view = flow_view.FlowView(run, flow)
     return {"t": view.ack_s.tolist(), "y": (view.ack_bytes / 1e3).tolist()}
 
 
 def cwnd(run: Run, flow: int = 0) -> dict:
     """The congestion window at each ACK, segments; without the sender's capture t is since the first."""
     times, segments = windows(run, flow)
-    start = measure.FlowView(run, flow).start_ns if has_capture(run, "sender") else min(times, default=0)
+    start = flow_view.FlowView(run, flow).start_ns if has_capture(run, "sender") \
+        else min(times, default=0)
     return {"t": ((times - start) / 1e9).tolist(), "y": segments.tolist()}
 
 

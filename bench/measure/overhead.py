@@ -10,10 +10,10 @@ logger's, hooks, ring buffer and all.
 import dataclasses
 from dataclasses import dataclass
 
+from ..errors import LabError
+from ..record.run import Run
+from ..scenario.scenario import Scenario
 from . import cost
-from .lab.errors import LabError
-from .lab.run import Run
-from .lab.scenario import Scenario
 
 MODULE = "satcc_log"
 EVENTS = ("segment_sent", "ack_received", "cwnd_changed")

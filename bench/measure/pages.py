@@ -9,10 +9,10 @@ kbyte is 1000 bytes.
 
 import numpy as np
 
-from ..lab import measure, pcap
-from ..lab.errors import LabError
-from ..lab.run import Run
-from . import received
+from ..errors import LabError
+from ..record import pcap
+from ..record.run import Run
+from . import flow_view, received
 
 
 def _from(run: Run, flow: int) -> range:
@@ -51,7 +51,7 @@ def total_download_kbyte(run: Run, flow: int = 0) -> float | None:
 def download_jain(run: Run, flow: int = 0) -> float | None:
     """Jain's index of these goodputs, their formula 2."""
     rates = [download_kbyte(run, number) for number in _from(run, flow)]
-    return None if None in rates else measure.jain(rates)
+    return None if None in rates else flow_view.jain(rates)
 
 
 # ---- transfers of a length -------------------------------------------------
@@ -79,7 +79,7 @@ def received_rate(run: Run, flow: int = 0) -> dict:
 
 def page_s(run: Run, flow: int = 0) -> float | None:
     """From the client's first SYN to the last byte of the last object: the page's load time."""
-    port = measure.FIRST_PORT + flow
+    port = flow_view.FIRST_PORT + flow
     packets = run.receiver
     asked = packets.where((packets.dport == port) & (packets.flags & pcap.SYN > 0))
     replied = packets.where((packets.sport == port) & (packets.length > 0))
@@ -109,7 +109,7 @@ def page_kbyte(run: Run, flow: int = 0) -> float | None:
 def owin_kbyte(run: Run, flow: int = 0, statistic: str = "mean") -> float:
     """Outstanding data as tcptrace has it: what has been sent and not acknowledged, taken at each
     segment with payload that the sender's capture has; mean or max, kbyte."""
-    view = measure.FlowView(run, flow)
+    view = flow_view.FlowView(run, flow)
     high = np.maximum.accumulate(view.segment_seq + view.segment_len)
     before = np.searchsorted(view.ack_s, view.segment_s, side="right")
     outstanding = high - np.concatenate([[0], view.ack_bytes])[before]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..lab import pcap
-from ..lab.errors import LabError
-from ..lab.run import Run
-from ..lab.scenario import FIRST_PORT
+from ..errors import LabError
+from ..record import pcap
+from ..record.run import Run
+from ..scenario.scenario import FIRST_PORT
 
 GOODPUT_WINDOW_S = 10           # Caini et al.'s short-time goodput
 PING = re.compile(r"bytes from .* time=([\d.]+) ms")

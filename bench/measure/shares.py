@@ -7,10 +7,9 @@ Shares are of payload acknowledged, kbit/s of 1000 bits.
 
 import numpy as np
 
-from ..lab import measure
-from ..lab.errors import LabError
-from ..lab.run import Run
-from . import fairness
+from ..errors import LabError
+from ..record.run import Run
+from . import fairness, flow_view
 
 
 def _rates(run: Run, source: str) -> list[float]:
@@ -46,13 +45,13 @@ def share_ratio(run: Run, source: str = "sender", other: str = "sender") -> floa
 
 def queue_drops(run: Run) -> int:
     """Packets that the bottleneck's queue refused."""
-    return measure.queue_drops(run)
+    return flow_view.queue_drops(run)
 
 
 def longest_silence_s(run: Run, flow: int = 0) -> float:
     """The longest time between two segments with payload that leave the sender, its end of a run of
     `seconds` included, s."""
-    view = measure.FlowView(run, flow)
+    view = flow_view.FlowView(run, flow)
     end = run.scenario.flows[flow].seconds
     return float(np.diff(np.append(view.segment_s, [end] if end else [])).max())
 

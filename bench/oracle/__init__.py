@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """The oracle: every window of a run recomputed from the papers, to the segment.
 
-    report = oracle.check(run)      # a bench.lab.run.Run with a trace
+    report = oracle.check(run)      # a bench.record.run.Run with a trace
     report.raise_first()            # Difference, if any
     print(report)                   # flows, calls, window changes, by policy
 
-    python3 -m selftests.oracle build/runs/<xx>/<identity>...
+    python3 -m bench oracle build/runs/<xx>/<identity>...
 
 It is written from the equations, not from the modules' code, in exact arithmetic, and it is a
 second implementation: it carries a flow's window credit, F, sums of Hoe's line, filter and minimum
@@ -30,8 +30,7 @@ difference ends a flow; the others go on.
 
 from dataclasses import dataclass, field
 
-from bench.lab.errors import LabError
-
+from ..errors import LabError
 from . import witnesses
 from .calls import NAMES, STATES, handed_over, of_run
 from .constant_rate import ConstantRate
@@ -120,7 +119,7 @@ class Report:
 
 
 def check(run) -> Report:
-    """Recompute every window of a run (bench.lab.run.Run) that a policy of MODELS decided on."""
+    """Recompute every window of a run (bench.record.run.Run) that a policy of MODELS decided on."""
     report = Report()
     if not run.scenario.trace:
         return report

@@ -13,8 +13,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from bench.lab import layout
-from bench.lab.errors import LabError
+from ..errors import LabError
+from ..record import layout
 
 STREAM = "satcc:cc_call"
 (INIT, RELEASE, SSTHRESH, CONG_AVOID, SET_STATE, CWND_EVENT, IN_ACK_EVENT, PKTS_ACKED, UNDO,

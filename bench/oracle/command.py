@@ -6,10 +6,9 @@ import json
 import sys
 from pathlib import Path
 
-from bench.lab import scenario
-from bench.lab.errors import LabError
-from bench.lab.run import Run
-
+from ..errors import LabError
+from ..record.run import Run
+from ..scenario import scenario
 from . import check
 
 
@@ -36,11 +35,11 @@ def reopen(folder: Path) -> Run:
     return Run(scenario.from_dict(table, str(folder)), folder, meta, True)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m selftests.oracle", description=__doc__)
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m bench oracle", description=__doc__)
     parser.add_argument("folder", nargs="+", type=Path, help="a run: build/runs/<xx>/<identity>")
     differing = 0
-    for folder in parser.parse_args().folder:
+    for folder in parser.parse_args(words).folder:
         try:
             report = check(reopen(folder))
         except LabError as error:
@@ -49,7 +48,3 @@ def main() -> int:
         print(f"{folder}:\n{report}")
         differing += bool(report.differences)
     return min(differing, 1)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

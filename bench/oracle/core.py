@@ -9,9 +9,10 @@ Between two calls the window belongs to the kernel's core; core_did() says what 
 """
 
 from .arithmetic import avoid, climb_by_one
-from .calls import (COMPLETE_CWR, CONG_AVOID, CONG_CONTROL, CWND_EVENT, CWND_RESTART, CWR, DISORDER,
-                    IN_ACK_EVENT, INIT, LOSS, NAMES, OPEN, PKTS_ACKED, RECOVERY, RELEASE, SET_STATE,
-                    SSTHRESH, STATES, TX_START_EVENT, UNDO)
+from .calls import (
+    COMPLETE_CWR, CONG_AVOID, CONG_CONTROL, CWND_EVENT, CWND_RESTART, CWR, DISORDER, INIT,
+    IN_ACK_EVENT, LOSS, NAMES, OPEN, PKTS_ACKED, RECOVERY, RELEASE, SET_STATE, SSTHRESH, STATES,
+    TX_START_EVENT, UNDO)
 
 INFINITE = 0x7FFFFFFF           # the kernel's ssthresh of a flow that has not learnt one
 LARGEST_CWND = 1 << 30          # of the policies: no TCP window has more segments than bytes

@@ -2,7 +2,7 @@
 """The witness's records against others that saw the same flow: the core's own event tcp:tcp_probe, and
 the packets at the sender's interface.
 
-    held = witnesses.hold(run)      # bench.lab.run.Run
+    held = witnesses.hold(run)      # bench.record.run.Run
     held.differences                # Contradiction, the first of each check and flow, oldest first
     held.counts                     # {"probe": 12_000, "delivered": ..., ...}: what was compared
 
@@ -32,10 +32,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bench.lab import pcap
-
-from .calls import (CONG_AVOID, CONG_CONTROL, CWND_EVENT, CWR, DISORDER, IN_ACK_EVENT, INIT, LOSS, OPEN,
-                    RECOVERY, SSTHRESH, STREAM, UNDO, names)
+from ..record import pcap
+from .calls import (
+    CONG_AVOID, CONG_CONTROL, CWND_EVENT, CWR, DISORDER, INIT, IN_ACK_EVENT, LOSS, OPEN, RECOVERY,
+    SSTHRESH, STREAM, UNDO, names)
 from .core import SYN_RECV, SYN_SENT, Wrong
 
 PROBE = "tcp:tcp_probe"

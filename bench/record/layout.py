@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .errors import LabError
+from ..errors import LabError
 
 PRIVATE = re.compile(r"struct (\w+) \*ca = inet_csk_ca\(sk\)")
 OPEN = re.compile(r"\s*(?:struct|union)\s+(?:\w+ )?\{$")

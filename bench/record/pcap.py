@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import LabError
+from ..errors import LabError
 
 MAGIC_NS = 0xA1B23C4D
 ETHERTYPE = {0x0800: 4, 0x86DD: 6}

@@ -13,7 +13,7 @@ import numpy as np
 
 from tools.satcc_tools import pages
 
-from .errors import LabError
+from ..errors import LabError
 
 LAYOUT = pages.Layout()     # of 64-bit kernels
 

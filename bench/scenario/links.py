@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m bench.links: a hundred random links, as the data file bench/scenarios/satcc/links.toml.
+"""python3 -m bench links: a hundred random links, as the data file bench/scenarios/satcc/links.toml.
 
 The links are drawn from a fixed seed, so the file is the same each time; it is kept beside the others so
 that an experiment reads as data.  Rates, RTTs and queues are uniform in their logarithm.
 """
 
+import argparse
 import math
 import random
 
-from .lab.paths import TOP
+from ..paths import TOP
 
 PATH = TOP / "bench/scenarios/satcc/links.toml"
 LINKS = 100
@@ -24,7 +25,7 @@ MANY_PACKETS = 100_000          # above, a flow lasts 30 s and not 60
 FRAME_BITS = 1514 * 8
 
 HEAD = '''\
-# Written by `python3 -m bench.links`.
+# Written by `python3 -m bench links`.
 title = "Goodput on random links"
 source = "goals, random links"
 what = "Is there a link on which satcc stalls or has less than half of what cubic gets?"
@@ -82,6 +83,12 @@ def log_uniform(draw: random.Random, low: float, high: float) -> float:
     return round(value, 2 - math.floor(math.log10(value)))
 
 
+def in_between(seconds: float, hop: str, stage: dict, **other) -> list[dict]:
+    """Two changes of a hop's forward stage: to other values for the middle third, and back."""
+    return [{"at_s": seconds / 3, "hop": hop, "forward": {**stage, **other}},
+            {"at_s": seconds * 2 / 3, "hop": hop, "forward": stage}]
+
+
 def link(number: int) -> str:
     """One link as a value of the axis, in TOML."""
     draw = random.Random(SEED * 1000 + number)
@@ -109,15 +116,11 @@ def link(number: int) -> str:
     if draw.random() < 0.2:
         factor = log_uniform(draw, 0.2, 1)
         label.append(f"{rate * factor:.3g} Mbit/s in between")
-        changes += [{"at_s": seconds / 3, "hop": "gateway",
-                     "forward": {**forward, "rate_mbit": round(rate * factor, 4)}},
-                    {"at_s": seconds * 2 / 3, "hop": "gateway", "forward": forward}]
+        changes += in_between(seconds, "gateway", forward, rate_mbit=round(rate * factor, 4))
     if draw.random() < 0.2:
         longer = log_uniform(draw, 1.1, 2)
         label.append(f"{half * (1 + longer):.3g} ms in between")
-        changes += [{"at_s": seconds / 3, "hop": "satellite",
-                     "forward": {**line, "delay_ms": round(half * longer, 3)}},
-                    {"at_s": seconds * 2 / 3, "hop": "satellite", "forward": line}]
+        changes += in_between(seconds, "satellite", line, delay_ms=round(half * longer, 3))
     if changes:
         made["change"] = sorted(changes, key=lambda change: change["at_s"])
     return f"\n[[axis.values]]\nlabel = {toml(', '.join(label))}\nset = {toml(made)}\n"
@@ -138,5 +141,9 @@ def text() -> str:
     return HEAD + "".join(link(number) for number in range(1, LINKS + 1))
 
 
-if __name__ == "__main__":
+def main(words: list[str]) -> int:
+    """Write the data file."""
+    argparse.ArgumentParser(prog="python3 -m bench links", description=__doc__.splitlines()[0]
+                            ).parse_args(words)
     PATH.write_text(text())
+    return 0

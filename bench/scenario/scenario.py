@@ -55,8 +55,8 @@ from pathlib import Path
 
 import pydantic
 
+from ..errors import LabError
 from . import satellite, schema, traffic
-from .errors import LabError
 from .schema import Command, CongestionControl, Flag, Line, Name, key, one_of, real, text, whole
 
 ETHERNET_BYTES = 14         # what a qdisc counts on top of an IP packet
@@ -143,7 +143,7 @@ class Stage(schema.Table):
     ecn: Flag = False               # mark what would be lost or dropped early, where the packet allows
     reorder_pct: PERCENT = 0        # so many packets skip the delay and overtake
     duplicate_pct: PERCENT = 0
-    # With one of these the guest's satlink plays the stage, its delay_ms too (see satellite.py).
+    # With one of these the guest's satlink plays the stage, its delay_ms too (lab/satlink.py).
     mac: satellite.Mac | None = None
     errors: satellite.Errors | None = None
     # [[s, ms], ...]: from so many s after the flows' start on

@@ -18,7 +18,7 @@ from pathlib import Path
 import pydantic
 from pydantic.error_wrappers import ErrorWrapper
 
-from .errors import LabError
+from ..errors import LabError
 
 SHOWN_CHARACTERS = 60           # of a wrong value
 

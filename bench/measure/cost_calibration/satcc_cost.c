@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* For bench/cost.py, which counts the instructions of a congestion control with the
+/* For bench/measure/cost.py, which counts the instructions of a congestion control with the
  * kernel's function graph tracer: which functions to trace, and functions of known
  * length to find out what the tracer itself costs.
  *
@@ -7,7 +7,7 @@
  *   cat /sys/module/satcc_cost/parameters/callbacks	who is who, see below
  *   echo 100 > /sys/module/satcc_cost/parameters/calibrate
  *						call each known function so often
- *   cat /sys/module/satcc_cost/parameters/idle		for bench/overhead.py
+ *   cat /sys/module/satcc_cost/parameters/idle		for bench/measure/overhead.py
  */
 #include <linux/module.h>
 #include <linux/net.h>

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A finished run: its scenario, its files, and what they hold."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..errors import LabError
+from ..scenario.scenario import Scenario
+from . import pcap, trace
+
+TRAFFIC = ("sender.pcap", "bottleneck.pcap", "receiver.pcap", "trace.raw")
+META = "meta.json"
+FORMAT = 4              # of the stored files; a change makes old runs unknown
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.  Files are read when asked for."""
+
+    scenario: Scenario
+    folder: Path
+    meta: dict
+    from_cache: bool
+
+    def read(self, name: str) -> bytes:
+        return (self.folder / name).read_bytes()
+
+    def json(self, name: str):
+        return json.loads(self.read(name))
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over captures and trace: two runs with one hash had the same packets."""
+        return self.meta["hash"]
+
+    @cached_property
+    def sender(self) -> pcap.Packets:
+        return pcap.read(self.read("sender.pcap"))
+
+    @cached_property
+    def bottleneck(self) -> pcap.Packets:
+        return pcap.read(self.read("bottleneck.pcap"))
+
+    @cached_property
+    def receiver(self) -> pcap.Packets:
+        return pcap.read(self.read("receiver.pcap"))
+
+    @cached_property
+    def events(self) -> dict:
+        """Trace events by "system:name": (times in ns, numpy records).  None where no trace was
+        asked for, or only events of modules that the run did not load."""
+        if not (self.folder / "trace.formats").exists():
+            return {}
+        return trace.events(self.read("trace.raw"), self.read("trace.formats").decode())
+
+    def qdisc(self, hop: str, kind: str, dev: str = "right") -> dict:
+        """Counters of a hop's qdisc at the end: bytes, packets, drops, ..."""
+        for entry in self.json(f"qdisc-{hop}.json"):
+            if entry["kind"] == kind and entry.get("dev") == dev:
+                return entry
+        raise LabError(f"no {kind} on {hop} {dev}")
+
+
+def traffic_hash(files: dict[str, bytes]) -> str:
+    total = hashlib.sha256()
+    for name in TRAFFIC:
+        if name in files:
+            total.update(name.encode() + b"\0" + files[name])
+    return total.hexdigest()

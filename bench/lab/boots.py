@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Boot the lab's machine again and again on a busy host, and compare what comes out.
 
-    /usr/bin/python3 -m bench.lab.boots 50
+    /usr/bin/python3 -m bench boots 50
 
 A boot's hash is that of all the machine's memory and devices where the lab saves them.  Every boot
 has to give the same one, or a run's packets may depend on the host.
@@ -15,8 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ..errors import LabError
 from . import image, machine
-from .errors import LabError
 
 
 def _spin(parent: int):
@@ -24,13 +24,13 @@ def _spin(parent: int):
         pass
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.lab.boots", description=__doc__.splitlines()[0])
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m bench boots", description=__doc__.splitlines()[0])
     parser.add_argument("boots", type=int, help="how many")
     parser.add_argument("--kernel", default="6.1")
     parser.add_argument("--busy", type=int, default=2 * len(os.sched_getaffinity(0)),
                         help="processes that do nothing but take processor time (%(default)s)")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     for _ in range(arguments.busy):
         multiprocessing.Process(target=_spin, args=(os.getpid(),), daemon=True).start()
     counts = collections.Counter()
@@ -50,7 +50,3 @@ def main() -> int:
     for fingerprint, count in counts.most_common():
         print(f"{fingerprint}  {count}")
     return 0 if len(counts) == 1 else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

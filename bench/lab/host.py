@@ -17,10 +17,12 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import image, job, run as runs, satellite
-from .errors import LabError
-from .paths import BUILD
-from .scenario import Scenario
+from ..errors import LabError
+from ..paths import BUILD
+from ..record.run import Run, traffic_hash
+from ..scenario import satellite
+from ..scenario.scenario import Scenario
+from . import image, job, play
 
 PROGRAMS = ["ip", "tc", "ethtool", "tcpdump", "nsenter"]
 
@@ -56,7 +58,7 @@ def why_not(scenario: Scenario) -> str | None:
     return None
 
 
-def run(scenario: Scenario) -> runs.Run:
+def run(scenario: Scenario) -> Run:
     """Play a scenario here.  Its namespaces are gone afterwards, whatever happens."""
     if reason := why_not(scenario):
         raise LabError(f"--engine host cannot run here: {reason}")
@@ -84,10 +86,10 @@ def run(scenario: Scenario) -> runs.Run:
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     if status != 0:
         raise LabError(f"the run ended with status {status}; console: {console}")
-    runs.check(scenario, files)
-    meta = {"kernel": files["kernel"].decode().strip(), "hash": runs.traffic_hash(files),
+    play.check(scenario, files)
+    meta = {"kernel": files["kernel"].decode().strip(), "hash": traffic_hash(files),
             "modules": {}, "job_wall_s": time.monotonic() - began}
-    return runs.Run(scenario, folder, meta, False)
+    return Run(scenario, folder, meta, False)
 
 
 def _clean_up(prefix: str, player: subprocess.Popen) -> None:

@@ -13,9 +13,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import layout, packages
-from .errors import LabError
-from .paths import BUILD, GUEST, TOP, locked, scratch_prefix
+from ..errors import LabError
+from ..paths import BUILD, GUEST, TOP, locked, scratch_prefix
+from ..record import layout
+from . import packages
 
 # What the guest loads before the snapshot: kernel modules the experiments use.  The
 # congestion controls are the ones we are compared with.

@@ -14,11 +14,13 @@ not see the emulated ones.  Neighbours are permanent: ARP would cross the satell
 """
 
 import math
+from pathlib import Path
 
-from . import pep, satellite, traffic
-from .paths import policies
-from .scenario import (
+from ..paths import policies
+from ..scenario import traffic
+from ..scenario.scenario import (
     ETHERNET_BYTES, FIRST_PORT, SERVER_PORT, Flow, Hop, Host, Leaf, LinkChange, Scenario, Stage)
+from . import pep, satlink
 
 WARMUP_S = 0.2          # captures and receivers are up before the first SYN
 HEARTBEAT_S = 5         # virtual seconds between signs of life on the console
@@ -342,7 +344,7 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
         f"link add {leaf.name} netns {prefix}{leaf.at} type veth "
         f"peer name uplink netns {prefix}{leaf.name}"
         for leaf in leaves]}
-    lines = [*satellite.need(scenario), "ip -batch links"]
+    lines = [*satlink.need(scenario), "ip -batch links"]
     boxes = []          # name, devices, ip-batch
     for index, name in enumerate(names):
         devs = [dev for dev, there in (("left", index > 0), ("right", index < len(names) - 1))
@@ -350,7 +352,7 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
         batch = _node_batch(scenario, index)
         if 0 < index <= len(scenario.hops):
             peers = {"left": _address(scenario, index - 1, 1), "right": _address(scenario, index, 2)}
-            batch = satellite.detour(batch, scenario.hops[index - 1], peers, scenario.mtu)
+            batch = satlink.detour(batch, scenario.hops[index - 1], peers, scenario.mtu)
         boxes.append((name, devs, batch))
     boxes += [(leaf.name, ["uplink"], _leaf_batch(scenario, number, leaf))
               for number, leaf in enumerate(leaves)]
@@ -382,7 +384,7 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
                                       receiver_address(scenario))
             files.update(made)
             lines += started
-    return files, lines + satellite.start(scenario, prefix)
+    return files, lines + satlink.start(scenario, prefix)
 
 
 def _setup_qdiscs(scenario: Scenario, hop: Hop) -> tuple[list[str], list[str]]:
@@ -414,73 +416,8 @@ def _change_commands(scenario: Scenario, change: LinkChange, prefix: str) -> lis
     return commands
 
 
-PREAMBLE = r"""
-# Generated from a scenario.  $OUT: where results go.
-in_ns() { ns=$1; shift; nsenter --net=/run/netns/PREFIX$ns -- "$@"; }
-as_ns() { ns=$1; shift; exec nsenter --net=/run/netns/PREFIX$ns -- "$@"; }  # in a subshell
-refuse() { echo "satcc: failed: set-up is not what was asked: $*"; exit 3; }
-expect() {  # what, text, wanted...: refuse to go on when the text has none of the wanted
-    what=$1 text=$2
-    shift 2
-    for wanted; do
-        case "$text" in *"$wanted"*) return;; esac
-    done
-    refuse "$what lacks $1"
-}
-parameter() {  # module, name, value: is it in effect?
-    read -r got < "/sys/module/$1/parameters/$2"
-    case "$got" in "$3") ;; Y) [ "$3" = 1 ];; N) [ "$3" = 0 ];; *) refuse "$1 $2 is $got";; esac
-}
-described() {  # file, fragment, fragment: $found is its line with both
-    while read -r found; do
-        case "$found" in *"$2"*"$3"*|*"$3"*"$2"*) return;; esac
-    done < "$1"
-    refuse "$1 has no $3 with $2"
-}
-# Called before a `&&`, where -e does not hold: each step says what its failure means.
-requests() {  # server's namespace, client's, server's address, port, congestion control; sizes on stdin
-    from=20000
-    while read -r size; do
-        ( as_ns "$1" flow serve $4 "$5" bytes $size ) &
-        sleep 0.01
-        in_ns "$2" flow fetch "$3" $4 $from || return 1
-        wait $! || return 1
-        from=$((from + 1))
-    done
-}
-page() {  # as requests; one browser fetches all, one after the other
-    mkdir -p www || return 1
-    echo "server { listen $4; }" > listen.conf
-    in_ns "$1" sh -c "echo $5 > /proc/sys/net/ipv4/tcp_congestion_control" || return 1
-    modprobe tcp_diag || return 1
-    ( as_ns "$1" nginx -c "$PWD/nginx.conf" ) &
-    server=$!
-    urls=
-    object=0
-    while read -r size; do
-        truncate -s $size www/$object || return 1
-        urls="$urls http://$3:$4/$object"
-        object=$((object + 1))
-    done
-    sleep 0.1
-    ( as_ns "$2" wget -q -O /dev/null $urls ) || return 1
-    # The client's FIN is on its way: until it has come the server has its connection.
-    in_ns "$1" ss -HtinO "sport = :$4" > connection-$4 || return 1
-    sed -n 's/.* \([a-z0-9_]*\)\( wscale:[0-9,]*\)\? rto:.*/{"cc":"\1"}/p' connection-$4
-    kill $server && wait $server
-}
-agreed() {  # file of senders' reports, how many there should be: the flow's result, with their "cc"
-    names=$(sed -n 's/.*"cc":"\([^"]*\)".*/\1/p' "$1")
-    [ "$(echo "$names" | grep -c .)" -eq "$2" ] || return 1
-    echo "{\"cc\":\"$(echo "$names" | sort -u | xargs)\"}"
-}
-offloads() {  # namespace, device
-    got=$(cat "$OUT/offloads-$1-$2.txt")
-    for offload in tcp-segmentation generic-segmentation generic-receive; do
-        expect "$1 $2" "$got" "$offload-offload: off"
-    done
-}
-""".strip().splitlines()
+# Functions of the script; the head of the file is for people and for shellcheck.
+PREAMBLE = Path(__file__).with_name("preamble.sh").read_text().splitlines()[3:]
 
 
 def witnessed(scenario: Scenario) -> list[str]:
@@ -625,7 +562,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
               f"echo 'satcc: failed: not done after {scenario.max_seconds} s of its own time' ) &",
               f"( at=0; while sleep {HEARTBEAT_S}; do at=$((at + {HEARTBEAT_S})); "
               f"echo \"satcc: at $at\"; done ) &",
-              *scenario.before, *satellite.begin(scenario), "flows=", "echo 'satcc: flows'"]
+              *scenario.before, *satlink.begin(scenario), "flows=", "echo 'satcc: flows'"]
     for number, flow in enumerate(scenario.flows):
         start = f"sleep {flow.start_s:g} && " if flow.start_s else ""
         lines += [f"( {start}{_send_command(scenario, number, flow)} ) &", 'flows="$flows $!"']
@@ -640,7 +577,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str
     if any(hop.pep for hop in scenario.hops) and any(flow.bytes for flow in scenario.flows):
         lines.append(pep.DRAINED)
     lines.append("echo 'satcc: collecting'")
-    lines += [*scenario.after, *satellite.end(scenario, prefix), *_trace_off(scenario)]
+    lines += [*scenario.after, *satlink.end(scenario, prefix), *_trace_off(scenario)]
     if scenario.capture:
         # The capture's last block is handed over after its time-out.
         lines += ["sleep 1.1", "kill $captures", "for capture in $captures; do wait $capture; done"]

@@ -40,9 +40,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from .errors import LabError
+from ..errors import LabError
+from ..paths import BUILD, scratch_prefix
 from .image import Image
-from .paths import BUILD, scratch_prefix
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512

@@ -7,7 +7,7 @@ going from the address it came from, and the congestion control toward the recei
 hop's route (`congctl`), whichever side has connected.
 """
 
-from .scenario import FIRST_PORT, Hop, Scenario
+from ..scenario.scenario import FIRST_PORT, Hop, Scenario
 
 PORT = 3129             # where it listens; no flow's
 MARK = TABLE = 100      # of packets for the proxy, and the table that makes them local

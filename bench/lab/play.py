@@ -9,78 +9,19 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
-from . import image, job, machine, pcap, satellite, trace
-from .errors import LabError
-from .paths import BUILD, TOP, remove_abandoned, scratch_prefix
-from .scenario import Scenario
+from ..errors import LabError
+from ..paths import BUILD, TOP, remove_abandoned, scratch_prefix
+from ..record.run import FORMAT, META, Run, traffic_hash
+from . import satlink
+from ..scenario.scenario import Scenario
+from . import image, job, machine
 
-TRAFFIC = ("sender.pcap", "bottleneck.pcap", "receiver.pcap", "trace.raw")
 # Of a connection, what both ends have to allow: its bit in TCP_INFO's options, and the sysctl, which is
 # on unless a scenario says otherwise.
 NEGOTIATED = (("SACK", 2, "net.ipv4.tcp_sack"), ("timestamps", 1, "net.ipv4.tcp_timestamps"),
               ("window scale", 4, "net.ipv4.tcp_window_scaling"))
-META = "meta.json"
-FORMAT = 4              # of the stored files; a change makes old runs unknown
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run.  Files are read when asked for."""
-
-    scenario: Scenario
-    folder: Path
-    meta: dict
-    from_cache: bool
-
-    def read(self, name: str) -> bytes:
-        return (self.folder / name).read_bytes()
-
-    def json(self, name: str):
-        return json.loads(self.read(name))
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 over captures and trace: two runs with one hash had the same packets."""
-        return self.meta["hash"]
-
-    @cached_property
-    def sender(self) -> pcap.Packets:
-        return pcap.read(self.read("sender.pcap"))
-
-    @cached_property
-    def bottleneck(self) -> pcap.Packets:
-        return pcap.read(self.read("bottleneck.pcap"))
-
-    @cached_property
-    def receiver(self) -> pcap.Packets:
-        return pcap.read(self.read("receiver.pcap"))
-
-    @cached_property
-    def events(self) -> dict:
-        """Trace events by "system:name": (times in ns, numpy records).  None where no trace was
-        asked for, or only events of modules that the run did not load."""
-        if not (self.folder / "trace.formats").exists():
-            return {}
-        return trace.events(self.read("trace.raw"), self.read("trace.formats").decode())
-
-    def qdisc(self, hop: str, kind: str, dev: str = "right") -> dict:
-        """Counters of a hop's qdisc at the end: bytes, packets, drops, ..."""
-        for entry in self.json(f"qdisc-{hop}.json"):
-            if entry["kind"] == kind and entry.get("dev") == dev:
-                return entry
-        raise LabError(f"no {kind} on {hop} {dev}")
-
-
-def traffic_hash(files: dict[str, bytes]) -> str:
-    total = hashlib.sha256()
-    for name in TRAFFIC:
-        if name in files:
-            total.update(name.encode() + b"\0" + files[name])
-    return total.hexdigest()
 
 
 def _check_options(scenario: Scenario, number: int, result: dict) -> None:
@@ -115,7 +56,7 @@ def check(scenario: Scenario, files: dict[str, bytes]) -> None:
             said = files.get(f"{name}.tcpdump", b"0 packets dropped by kernel").decode()
             if "\n0 packets dropped by kernel" not in "\n" + said:
                 raise LabError(f"the capture {name} has lost packets")
-    satellite.check_results(scenario, files)
+    satlink.check_results(scenario, files)
     for number, flow in enumerate(scenario.flows):
         try:
             result = json.loads(files[f"flow-{number}.json"])

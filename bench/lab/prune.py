@@ -10,10 +10,10 @@ import json
 import shutil
 from pathlib import Path
 
+from ..errors import LabError
+from ..paths import BUILD
+from ..record.run import FORMAT, META
 from . import image, machine
-from .errors import LabError
-from .paths import BUILD
-from .run import FORMAT, META
 
 
 def _size(folder: Path) -> int:

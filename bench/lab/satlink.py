@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How the guest plays a hop's direction as a satellite link: shell lines, and what satlink left.
+
+The helper guest/satlink.c sits on a TUN device that the hop's routes lead to, and what it hands back
+goes on by a routing table of its own,
+
+    left --> main table --> sat-right (satlink) --> table 101 --> right
+
+so the real device keeps its place and every packet that leaves by it has passed the link.
+"""
+
+import json
+
+from ..errors import LabError
+from ..scenario.satellite import PROGRAM, SIDES, device_name, links, result_name
+
+# Packets the TUN holds until satlink reads them; it reads at once, but one at a time.
+TUN_PACKETS = 20_000
+# What satlink itself takes to read a packet and to hand it back, beside plain forwarding: measured
+# by bench/measure/calibrate.py, taken off where there is a delay to take it off.
+OWN_IN_NS, OWN_OUT_NS = 12_000, 8_000
+
+
+def detour(batch: list[str], hop, peers: dict[str, str], mtu: int) -> list[str]:
+    """A hop's ip-batch lines with its routes led through satlink.
+
+    peers: the neighbour's address by device.
+    """
+    for side, (dev, tun, table) in SIDES.items():
+        if not getattr(hop, side).is_satellite:
+            continue
+        routes = [line for line in batch if line.startswith("route add ") and f" dev {dev}" in line]
+        batch = [line for line in batch if line not in routes] + [
+            f"tuntap add dev {tun} mode tun",
+            f"link set {tun} mtu {mtu} txqueuelen {TUN_PACKETS} addrgenmode none multicast off up",
+            f"route add default via {peers[dev]} dev {dev} table {table}",
+            # Options of a route, as a proxy's congestion control, are at its end.
+            *[f"route add {line.split()[2]} dev {tun}{line.partition(f' dev {dev}')[2]}"
+              for line in routes],
+            *([] if any(line.split()[2] == peers[dev] for line in routes)
+              else [f"route add {peers[dev]} dev {tun}"])]
+    return batch
+
+
+def need(scenario) -> list[str]:
+    """A shell line that refuses a machine without satlink, before anything is set up."""
+    return [f"command -v {PROGRAM} > /dev/null || refuse 'this image has no {PROGRAM}'"] \
+        if links(scenario) else []
+
+
+def start(scenario, prefix: str) -> list[str]:
+    """Shell lines that set the links up, once the devices are there; they wait for time zero."""
+    found = links(scenario)
+    if not found:
+        return []
+    lines = ["links="]
+    for number, (hop, side, stage) in enumerate(found):
+        _, tun, table = SIDES[side]
+        name = result_name(hop, side)
+        words = [f"seed {scenario.seed * 1000 + number}", f"own {OWN_IN_NS} {OWN_OUT_NS}"]
+        if stage.delay_series:
+            words.append("steps " + ",".join(f"{round(at * 1e9)}:{round(ms * 1e6)}"
+                                             for at, ms in stage.delay_series))
+        elif stage.delay_ms:
+            words.append(f"delay {round(stage.delay_ms * 1e6)}")
+        if stage.merge_ms:
+            words.append(f"merge {round(stage.merge_ms * 1e6)} {stage.merge_bytes}")
+        words += stage.errors.words if stage.errors else []
+        words += stage.mac.words if stage.mac else []
+        words.append(f"log $OUT/{name.removesuffix('.json')}.csv")
+        lines += [f"ip -{scenario.family} -n {prefix}{hop} rule add iif {tun} lookup {table}",
+                  f"as_ns {hop} {PROGRAM} {tun} {' '.join(words)} > $OUT/{name} &",
+                  'links="$links $!"']
+    return lines
+
+
+def begin(scenario) -> list[str]:
+    """Shell lines at the flows' start, time zero of the links."""
+    return ["kill -USR1 $links"] if links(scenario) else []
+
+
+def end(scenario, prefix: str) -> list[str]:
+    """Shell lines when all is over: the links write down what they did."""
+    found = links(scenario)
+    if not found:
+        return []
+    # The device drops what comes when satlink has gone, so it is read first.
+    return [*(f"ip -s -j -n {prefix}{hop} link show {SIDES[side][1]} > $OUT/{device_name(hop, side)}"
+              for hop, side, _ in found),
+            "kill $links", "for link in $links; do wait $link; done"]
+
+
+def check_results(scenario, files: dict[str, bytes]) -> None:
+    """Every link ran to the end and lost nothing but what it was to lose."""
+    for hop, side, stage in links(scenario):
+        where = f"the link {hop} {side}"
+        try:
+            result = json.loads(files[result_name(hop, side)])
+            dropped = json.loads(files[device_name(hop, side)])[0]["stats64"]["tx"]["dropped"]
+        except (KeyError, IndexError, ValueError):
+            raise LabError(f"{where} left no result") from None
+        if result["refused"]:
+            raise LabError(f"{where} could not hand over {result['refused']} packets")
+        if dropped:
+            raise LabError(f"{where} did not take {dropped} packets from its device")
+        ways = ["out_packets", "queue_drops", "error_losses", "inside"]
+        if stage.merge_ms:
+            ways.append("merged")
+        missing = result["in_packets"] - sum(result[name] for name in ways)
+        if missing:
+            raise LabError(f"{where} cannot account for {missing} packets")

@@ -16,8 +16,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from .errors import LabError
-from .paths import BUILD, locked
+from ..errors import LabError
+from ..paths import BUILD, locked
 
 APT = BUILD / "apt"
 
@@ -81,7 +81,8 @@ def _files(names: list[str], with_depends: bool) -> dict[str, str]:
 
 
 def kernel_release(series: str) -> str:
-    """The newest packaged kernel of a series: "6.1" -> "6.1.0-56-amd64".
+    """The newest packaged kernel of a series: "6.1" -> "6.1.0-56-amd64", and with PREEMPT_RT "6.1-rt" ->
+    "6.1.0-56-rt-amd64".
 
     A release's own kernel has an ABI number, which its updates raise; a later release's, which
     the security suite of a Debian in its last years has too, a number of each update: "6.12" ->
@@ -91,10 +92,11 @@ def kernel_release(series: str) -> str:
     names = _apt("apt-cache", "pkgnames", "linux-image-").split()
     found = {}
     for name in names:
-        match = re.fullmatch(r"linux-image-((\d+\.\d+)\.[\d.]+(?:\+deb[\d.]+)?(?:-\d+)?-amd64)", name)
+        match = re.fullmatch(
+            r"linux-image-((\d+\.\d+)\.[\d.]+(?:\+deb[\d.]+)?(?:-\d+)?(-rt)?-amd64)", name)
         if match:
             version = [int(number) for number in re.findall(r"\d+", match[1].removesuffix("-amd64"))]
-            found.setdefault(match[2], []).append((version, match[1]))
+            found.setdefault(match[2] + (match[3] or ""), []).append((version, match[1]))
     if series not in found:
         known = ", ".join(sorted(found)) or "none"
         raise LabError(f"no packaged kernel {series} in this machine's apt sources (there are: {known})")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m bench.geo: transfers over public satellite accesses, beside published objectives.
+"""python3 -m bench geo: transfers over public satellite accesses, beside published objectives.
 
 geo.toml has the links, sizes and objectives.  Beside what each policy takes stand, in seconds from the
 first SYN to the ACK of the last byte:
@@ -16,7 +16,6 @@ import dataclasses
 import datetime
 import math
 import statistics
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,14 +26,18 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from . import compare, floors, report
-from .command import commit, status_of
-from .compare import Item, Policy
-from .lab import machine, measure, scenario, schema
-from .lab.paths import TOP
-from .lab.run import Lab
-from .lab.scenario import MS, PERCENT, SECONDS, Scenario
-from .lab.schema import CongestionControl, Line, real, whole
+from ..lab import machine
+from ..lab.play import Lab
+from ..measure import floors, flow_view
+from ..paths import TOP
+from ..scenario import scenario, schema
+from ..scenario.scenario import MS, PERCENT, SECONDS, Scenario
+from ..scenario.schema import CongestionControl, Line, real, whole
+from ..status import commit, status_of
+from .. import formats
+from . import webpage
+from ..lab import pool
+from .comparison import Item, Policy
 
 HERE = Path(__file__).resolve().parent
 GIVE_UP = "sleep {seconds}; kill $flows"       # of the job's script: the senders
@@ -178,11 +181,11 @@ def collect(data: dict, planned, runs) -> dict:
             "objective_s": dict(zip(row.bytes, row.objectives_s)).get(size),
             "floor_s": row.floor_s(size), "give_up_s": row.give_up_s,
             "seconds": {}, "drops": {}, "receiver_limited_s": {}, "hash": {}})
-        took = measure.FlowView(run).transfer_s(size)
+        took = flow_view.FlowView(run).transfer_s(size)
         if item.mode:
             one[f"{item.mode}_s"] = took
             continue
-        for key, value in (("seconds", took), ("drops", measure.queue_drops(run)),
+        for key, value in (("seconds", took), ("drops", flow_view.queue_drops(run)),
                            ("receiver_limited_s", floors.receiver_limited_s(run)),
                            ("hash", run.hash)):
             one[key].setdefault(item.policy.cc, []).append(value)
@@ -199,14 +202,14 @@ def cells(row: dict, policies: list[str]) -> list[str]:
     times = {cc: _median(row["seconds"][cc]) for cc in policies}
     best = min(times.values())
     met = row["objective_s"]
-    line = [row["link"], report.format_bytes(row["bytes"])]
+    line = [row["link"], formats.format_bytes(row["bytes"])]
     for cc in policies:
         text = f"{times[cc]:.2f}" if math.isfinite(times[cc]) else f"> {row['give_up_s']}"
         line.append(text + ("*" if text == f"{best:.2f}" else ""))
     least = [f"{row[key]:.2f}" for key in ("floor_s", "receiver_s", "stock_s")]
     held = statistics.median(row["receiver_limited_s"][policies[0]])
     drops = statistics.median(row["drops"][policies[0]])
-    return [*line, report.MISSING if met is None else f"{met:g}", *least, f"{held:.2f}", f"{drops:.0f}"]
+    return [*line, formats.MISSING if met is None else f"{met:g}", *least, f"{held:.2f}", f"{drops:.0f}"]
 
 
 def missed(data: dict) -> list[str]:
@@ -222,7 +225,7 @@ def missed(data: dict) -> list[str]:
             why = "nor without congestion control: the receiver's window opens from 64 kB"
         else:
             why = "the senders' doing"
-        lines.append(f"{row['link']}, {report.format_bytes(row['bytes'])}: {row['objective_s']:g} s is "
+        lines.append(f"{row['link']}, {formats.format_bytes(row['bytes'])}: {row['objective_s']:g} s is "
                      f"reached by none; {why}")
     return lines
 
@@ -255,26 +258,22 @@ def play(arguments, console: Console) -> None:
     data = load()
     planned = plan(data)
     lab = Lab(arguments.kernel)
-    runs = compare.run_all(lab, [item for _, _, item in planned], console,
-                           use_cache=not arguments.fresh)
+    runs = pool.run_all(lab, [item for _, _, item in planned], console,
+                        use_cache=not arguments.fresh)
     found = collect(data, planned, runs)
     found["about"] = {
         "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
         "date": datetime.date.today().isoformat(), "commit": commit(), "command": "make geo",
         "runs": len(runs), "wall_s": time.monotonic() - began}
     print_table(found, console)
-    path = report.write_json(found, TOP / "results" / "acceptance", "geo.json")
+    path = webpage.write_json(found, TOP / "results" / "acceptance", "geo.json")
     console.print(f"{len(runs)} runs, {found['about']['wall_s']:.0f} s wall; "
                   f"data: {path.relative_to(TOP)}")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m bench.geo", description=__doc__.splitlines()[0])
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m bench geo", description=__doc__.splitlines()[0])
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel (6.1)")
     parser.add_argument("--fresh", action="store_true", help="run again what the cache has")
-    arguments = parser.parse_args()
-    return status_of("bench.geo", lambda: play(arguments, Console(highlight=False)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    arguments = parser.parse_args(words)
+    return status_of("bench geo", lambda: play(arguments, Console(highlight=False)))

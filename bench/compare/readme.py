@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The tables of README.md and bench/RESULTS.md, written out of a comparison's figures.
 
-    python3 -m bench.readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json and
+    python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json and
                                          FOLDER/papers/summary.json; FOLDER is results/ unless named
 
 A table stands between two comments, <!-- table: NAME --> and <!-- end -->, with the line that says
@@ -15,8 +15,9 @@ import statistics
 import sys
 from pathlib import Path
 
-from . import geo, report
-from .lab.paths import TOP
+from ..paths import TOP
+from .. import formats
+from . import geo, tables
 
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.S)
 IDEAL = "no sender can beat, by the link"
@@ -29,15 +30,15 @@ SUMMARY = ("satcc", "hybla_full", "westwood_abse", "hybla", "cubic", "bbr")
 
 def text_of(value, digits: int | None = None) -> str:
     """Three significant digits, or as many decimals as asked for."""
-    if not report.is_number(value):
-        return report.MISSING
+    if not formats.is_number(value):
+        return formats.MISSING
     if digits is None:
         digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
     return f"{value:.{digits}f}"
 
 
 def median(values) -> float | None:
-    numbers = [value for value in values or [] if report.is_number(value)]
+    numbers = [value for value in values or [] if formats.is_number(value)]
     return statistics.median(numbers) if numbers else None
 
 
@@ -55,28 +56,28 @@ def lines_of(rows: list[list[str]]) -> str:
 
 def links(data: dict) -> str:
     """Every link: a row a policy, in seconds, packets and Mbit/s."""
-    sizes = report.transfer_sizes(data["links"][0])
-    losses = report.bulk_losses(data["links"][0])
-    rows = [["", *map(report.format_bytes, sizes), "held", "drops", "90 % of the link after",
-             *(f"goodput, {report.format_loss(loss)}" for loss in losses)]]
+    sizes = tables.transfer_sizes(data["links"][0])
+    losses = tables.bulk_losses(data["links"][0])
+    rows = [["", *map(formats.format_bytes, sizes), "held", "drops", "90 % of the link after",
+             *(f"goodput, {formats.format_loss(loss)}" for loss in losses)]]
     for link in data["links"]:
         units = ["s"] * len(sizes) + ["s", "packets", "s"] + ["Mbit/s"] * len(losses)
         rows.append([f"**{link['name']}**", *units])
-        times = [report.transfer_values(link, size, "seconds") for size in sizes]
-        held = report.transfer_values(link, sizes[-1], "receiver_limited_s")
-        drops = report.transfer_values(link, sizes[-1], "drops")
-        reached = report.bulk_values(link, 0, "t90_s")
-        goodput = [report.bulk_values(link, loss, "goodput_mbit") for loss in losses]
+        times = [tables.transfer_values(link, size, "seconds") for size in sizes]
+        held = tables.transfer_values(link, sizes[-1], "receiver_limited_s")
+        drops = tables.transfer_values(link, sizes[-1], "drops")
+        reached = tables.bulk_values(link, 0, "t90_s")
+        goodput = [tables.bulk_values(link, loss, "goodput_mbit") for loss in losses]
         for policy in data["policies"]:
             rows.append([label(policy), *(text_of(median(one.get(policy))) for one in times),
                          text_of(median(held.get(policy))), text_of(median(drops.get(policy)), 0),
                          text_of(median(reached.get(policy))),
                          *(text_of(median(one.get(policy))) for one in goodput)])
-        rows.append([IDEAL, *(text_of(report.ideal_seconds(link, size)) for size in sizes), "", "", "",
+        rows.append([IDEAL, *(text_of(tables.ideal_seconds(link, size)) for size in sizes), "", "", "",
                      *[text_of(link["net_rate_mbit"])] * len(losses)])
         for receiver, name in RECEIVERS.items():
             if link.get("floors"):
-                rows.append([name, *(text_of(report.floor_seconds(link, size).get(receiver))
+                rows.append([name, *(text_of(tables.floor_seconds(link, size).get(receiver))
                                      for size in sizes), *[""] * (3 + len(losses))])
     return lines_of(rows)
 
@@ -84,18 +85,18 @@ def links(data: dict) -> str:
 def summary(data: dict) -> str:
     """README's: the policies of SUMMARY on the first two links, and the rival's share on the longest."""
     slow, fast = data["links"][:2]
-    sizes = report.transfer_sizes(slow)
-    loss = report.bulk_losses(slow)[-1]
+    sizes = tables.transfer_sizes(slow)
+    loss = tables.bulk_losses(slow)[-1]
     middle, large = sizes[-2:]
-    with_loss = f"goodput, {report.format_loss(loss)}"
+    with_loss = f"goodput, {formats.format_loss(loss)}"
     columns = [
-        (f"{slow['name']}: {report.format_bytes(middle)}", "s",
-         report.transfer_values(slow, middle, "seconds")),
-        (with_loss, "Mbit/s", report.bulk_values(slow, loss, "goodput_mbit")),
-        (f"{fast['name']}: {report.format_bytes(large)}", "s",
-         report.transfer_values(fast, large, "seconds")),
-        ("packets dropped", "", report.transfer_values(fast, large, "drops")),
-        (with_loss, "Mbit/s", report.bulk_values(fast, loss, "goodput_mbit"))]
+        (f"{slow['name']}: {formats.format_bytes(middle)}", "s",
+         tables.transfer_values(slow, middle, "seconds")),
+        (with_loss, "Mbit/s", tables.bulk_values(slow, loss, "goodput_mbit")),
+        (f"{fast['name']}: {formats.format_bytes(large)}", "s",
+         tables.transfer_values(fast, large, "seconds")),
+        ("packets dropped", "", tables.transfer_values(fast, large, "drops")),
+        (with_loss, "Mbit/s", tables.bulk_values(fast, loss, "goodput_mbit"))]
     shared = max(data["beside"]["links"], key=lambda link: link["rtt_ms"])
     left = {row["policy"]: [row["rival_pct"]] for row in shared["rows"]}
     columns.append((f"{shared['rival']} beside it, {shared['rtt_ms']:g} ms", "%", left))
@@ -129,16 +130,16 @@ def long(data: dict) -> str:
     policies = [policy for policy in data["policies"]
                 if any(row["policy"] == policy for row in fast["rows"])]
     rows = [["", *policies]]
-    for loss in report.row_losses(fast["rows"]):
-        values = report.row_values(fast["rows"], loss, lambda row: row["goodput_mbit"])
-        rows.append([report.format_loss(loss), *(text_of(median(values.get(policy)))
-                                                 for policy in policies)])
+    for loss in tables.row_losses(fast["rows"]):
+        values = tables.row_values(fast["rows"], loss, lambda row: row["goodput_mbit"])
+        medians = [text_of(median(values.get(policy))) for policy in policies]
+        rows.append([formats.format_loss(loss), *medians])
     return lines_of(rows)
 
 
 def cost(data: dict) -> str:
     """Instructions per ACK of each policy's callbacks, without loss."""
-    values = report.row_values(data["cost"]["rows"], 0, lambda row: row["per_ack"])
+    values = tables.row_values(data["cost"]["rows"], 0, lambda row: row["per_ack"])
     return lines_of([list(values), [text_of(value, 0) for value in values.values()]])
 
 
@@ -209,10 +210,10 @@ def written(text: str, data: dict) -> str:
     return BLOCK.sub(table, text)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m bench.readme", description=__doc__.splitlines()[0])
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m bench readme", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", default=TOP / "results")
-    folder = parser.parse_args().folder
+    folder = parser.parse_args(words).folder
     try:
         data = {}
         if (comparison := folder / "geo/bench.json").exists():
@@ -226,10 +227,6 @@ def main() -> int:
         for page in PAGES:
             page.write_text(written(page.read_text(), data))
     except (OSError, ValueError) as error:
-        print(f"bench.readme: {error}", file=sys.stderr)
+        print(f"readme: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

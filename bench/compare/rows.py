@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The figures of the comparison, read from its runs: the data that the report shows."""
+
+import hashlib
+
+import numpy as np
+
+from ..errors import LabError
+from ..measure import cost, floors, flow_view, overhead
+from ..record.run import Run
+from ..scenario.scenario import Scenario
+from .comparison import Item, Plan, Policy
+
+SHOWN_TRANSFER = 1_000_000      # the size whose time sequence is drawn
+
+
+def _transfer_row(item: Item, run: Run) -> dict:
+    view = flow_view.FlowView(run)
+    return {"policy": item.policy.label, "bytes": item.amount,
+            "seconds": view.transfer_s(item.amount), "ideal_s": item.scenario.ideal_s(item.amount),
+            "drops": flow_view.queue_drops(run), "retransmits": int(view.is_retransmit.sum()),
+            "receiver_limited_s": floors.receiver_limited_s(run), "hash": run.hash}
+
+
+def _floor_row(item: Item, run: Run) -> dict:
+    return {"bytes": item.amount, "receiver": item.mode, "hash": run.hash,
+            "seconds": flow_view.FlowView(run).transfer_s(item.amount)}
+
+
+def _bulk_row(policy: Policy, loss_pct: float, pairs: list[tuple[Item, Run]]) -> dict:
+    views = [(item, run, flow_view.FlowView(run)) for item, run in pairs]
+    return {"policy": policy.label, "loss_pct": loss_pct,
+            "goodput_mbit": [view.goodput_mbit(item.amount) for item, _, view in views],
+            "t90_s": [flow_view.time_to_share(run) for _, run, _ in views],
+            "drops": [flow_view.queue_drops(run) for _, run, _ in views],
+            "utilisation": [flow_view.utilisation(run) for _, run, _ in views],
+            "seeds": [item.seed for item, _, _ in views], "hash": [run.hash for _, run, _ in views]}
+
+
+def _series(sequence: Run, bulk: Run, seconds: int) -> dict:
+    """What is drawn of one policy on one link."""
+    view = flow_view.FlowView(sequence)
+    first = ~view.is_retransmit
+    t, cwnd, ssthresh = flow_view.cwnd_series(bulk)
+    at, rate = flow_view.FlowView(bulk).goodput_series(seconds)
+    return {
+        "cwnd": {"t_s": t.tolist(), "cwnd": cwnd.tolist(),
+                 "ssthresh": [None if np.isnan(value) else int(value) for value in ssthresh]},
+        "sequence": {
+            "segment_t_s": view.segment_s[first].tolist(),
+            "segment_kB": (view.segment_seq[first] / 1e3).tolist(),
+            "retransmit_t_s": view.segment_s[~first].tolist(),
+            "retransmit_kB": (view.segment_seq[~first] / 1e3).tolist(),
+            "ack_t_s": view.ack_s.tolist(), "ack_kB": (view.ack_bytes / 1e3).tolist()},
+        "goodput": {"t_s": at.tolist(), "mbit": rate.tolist()},
+    }
+
+
+def speed(runs: list[Run], items) -> float | None:
+    """Virtual seconds per wall second of a single 2 Mbit/s flow that fills its link, median.
+
+    Counted while the flow runs: without restore, set-up and collection of results.
+    """
+    rates = [item.amount / run.meta["flows_wall_s"] for item, run in zip(items, runs)
+             if item.kind == "bulk" and not item.loss_pct and run.meta["flows_wall_s"]
+             and item.scenario.bottleneck[1].rate_mbit == 2]
+    return float(np.median(rates)) if rates else None
+
+
+def told_by_flows(run: Run) -> list[dict]:
+    """The kernel's TCP_INFO at the end of each flow."""
+    return [run.json(f"flow-{number}.json") for number in range(len(run.scenario.flows))]
+
+
+def _waited_pct(run: Run, key: str) -> float:
+    """The part of their busy time that flows spent waiting for a socket buffer, percent."""
+    told = told_by_flows(run)
+    return 100 * sum(one[key] for one in told) / max(1, sum(one["busy_time"] for one in told))
+
+
+def _digest(run: Run) -> str:
+    """SHA-256 of what a run without captures shows: its flows' ends and its queues' counters."""
+    names = sorted(path.name for path in run.folder.iterdir()
+                   if path.name.startswith(("flow-", "qdisc-")))
+    return hashlib.sha256(b"".join(run.read(name) for name in names)).hexdigest()
+
+
+def _long_rows(pairs) -> list[dict]:
+    """A row for each policy and loss; its lists have an entry a seed."""
+    grouped = {}
+    for item, run in pairs:
+        grouped.setdefault((item.policy.label, item.loss_pct), []).append((item, run))
+    rows = []
+    for (policy, loss_pct), mine in grouped.items():
+        rates = [[one["bytes_acked"] * 8 / item.amount / 1e6 for one in told_by_flows(run)]
+                 for item, run in mine]
+        rows.append({
+            "policy": policy, "loss_pct": loss_pct, "flows_mbit": rates,
+            "goodput_mbit": [sum(one) for one in rates], "jain": [flow_view.jain(one) for one in rates],
+            "drops": [flow_view.queue_drops(run) for _, run in mine],
+            "sndbuf_limited_pct": [_waited_pct(run, "sndbuf_limited") for _, run in mine],
+            "rwnd_limited_pct": [_waited_pct(run, "rwnd_limited") for _, run in mine],
+            "seeds": [item.seed for item, _ in mine], "hash": [_digest(run) for _, run in mine]})
+    return rows
+
+
+def link_facts(name: str, base: Scenario) -> dict:
+    _, stage = base.bottleneck
+    return {"name": f"{stage.rate_mbit:g} Mbit/s", "scenario": name,
+            "rtt_ms": base.base_rtt_s * 1e3, "rate_mbit": stage.rate_mbit,
+            "net_rate_mbit": base.net_rate_bps / 1e6, "bdp_packets": base.bdp_packets(stage),
+            "queue_packets": base.queue_packets(stage)}
+
+
+def collect_long(made: Plan, pairs) -> dict:
+    """The faster link: one flow alone, and several of one policy."""
+    alone = [pair for pair in pairs if pair[0].kind == "long"]
+    shared = [pair for pair in pairs if pair[0].kind == "shared"]
+    return {**link_facts(alone[0][0].link, made.fast), "seconds": alone[0][0].amount,
+            "rows": _long_rows(alone), "shared": _long_rows(shared),
+            "flows": max((len(item.scenario.flows) for item, _ in shared), default=0)}
+
+
+def collect_beside(pairs) -> dict:
+    """By link and policy: goodput of the policy's flow and of its rival's, Mbit/s, and the rival's in
+    percent of what each of two flows of the rival's kind has there (their mean)."""
+    links = {}
+    for item, run in pairs:
+        own, rival = [told["bytes_acked"] * 8 / item.amount / 1e6 for told in told_by_flows(run)]
+        link = links.setdefault(item.link, {
+            **link_facts(item.link, item.scenario), "rival": item.scenario.flows[1].cc,
+            "seconds": item.amount, "rows": []})
+        link["rows"].append({"policy": item.policy.label, "own_mbit": own, "rival_mbit": rival,
+                             "drops": flow_view.queue_drops(run), "hash": _digest(run)})
+    for link in links.values():
+        equal, = [(row["own_mbit"] + row["rival_mbit"]) / 2 for row in link["rows"]
+                  if row["policy"] == link["rival"]]
+        for row in link["rows"]:
+            row["rival_pct"] = 100 * row["rival_mbit"] / equal
+    return {"links": list(links.values())}
+
+
+def collect_cost(pairs) -> dict:
+    """Instructions per ACK and by callback."""
+    item = pairs[0][0]
+    return {"link": link_facts(item.link, item.scenario)["name"], "seconds": item.amount,
+            "rtt_ms": item.scenario.base_rtt_s * 1e3, "rows": [
+                {"policy": item.policy.label, "loss_pct": item.loss_pct,
+                 **cost.of_run(run).as_dict(), "hash": run.hash} for item, run in pairs]}
+
+
+def collect_log(pairs) -> dict:
+    """Instructions the logger adds, see overhead.py."""
+    item = pairs[0][0]
+    return {"link": link_facts(item.link, item.scenario)["name"], "cc": item.policy.cc,
+            "bytes": item.amount, "rows": overhead.table([
+                overhead.of_run(run, item.mode) for item, run in pairs])}
+
+
+def collect_checks(pairs, check) -> dict:
+    """What the oracle says of every traced run of ours: by policy, how much was recomputed and
+    where it differs.
+
+    check: takes a Run; its answer has `counts` (policy -> .changes), `differences` (with .policy)
+    and `unchecked` (policy -> why).
+    """
+    found = {}
+    for item, run in pairs:
+        if not (item.policy.ours and item.scenario.trace):
+            continue
+        mine = found.setdefault(item.policy.label, {
+            "runs": 0, "changes": 0, "differences": [], "unchecked": []})
+        said = check(run)
+        mine["runs"] += bool(said.counts)
+        mine["changes"] += sum(count.changes for count in said.counts.values())
+        mine["differences"] += [str(one) for one in said.differences]
+        why = list(said.unchecked.values()) or ([] if said.counts else ["the oracle has no such policy"])
+        mine["unchecked"] += [text for text in why if text not in mine["unchecked"]]
+    return found
+
+
+def collect(made: Plan, runs: list[Run], check=None) -> dict:
+    """The report's data, without its `about`.  check: see collect_checks()."""
+    pairs = list(zip(made.items, runs))
+    by = {(item.link, item.policy, item.kind, item.amount, item.loss_pct, item.seed): (item, run)
+          for item, run in pairs}
+    links = []
+    for name, base in made.links.items():
+        mine = [(item, run) for item, run in pairs
+                if item.link == name and item.kind in ("transfer", "floor", "bulk")]
+        bulk = [(policy, loss_pct) for policy in made.policies
+                for loss_pct in sorted({item.loss_pct for item, _ in mine if item.kind == "bulk"})]
+        seconds = next(item.amount for item, _ in mine if item.kind == "bulk")
+        links.append({
+            **link_facts(name, base),
+            "transfers": [_transfer_row(item, run) for item, run in mine if item.kind == "transfer"],
+            "floors": [_floor_row(item, run) for item, run in mine if item.kind == "floor"],
+            "bulk": [_bulk_row(policy, loss_pct, [
+                (item, run) for item, run in mine
+                if item.kind == "bulk" and (item.policy, item.loss_pct) == (policy, loss_pct)])
+                for policy, loss_pct in bulk],
+            "series": {policy.label: _series(
+                by[name, policy, "transfer", SHOWN_TRANSFER, 0, 1][1],
+                by[name, policy, "bulk", seconds, 0, 1][1], seconds) for policy in made.policies},
+        })
+    data = {"title": made.title, "policies": [policy.label for policy in made.policies],
+            "ours": [policy.label for policy in made.policies if policy.ours], "links": links}
+    if besides := [pair for pair in pairs if pair[0].kind == "beside"]:
+        data["beside"] = collect_beside(besides)
+    if costs := [pair for pair in pairs if pair[0].kind == "cost"]:
+        data["cost"] = collect_cost(costs)
+    if logs := [pair for pair in pairs if pair[0].kind == "log"]:
+        data["log"] = collect_log(logs)
+    if made.fast:
+        data["long"] = collect_long(made, [p for p in pairs if p[0].kind in ("long", "shared")])
+    if check:
+        data["checks"] = collect_checks(pairs, check)
+    return data
+
+
+def check_plan(made: Plan) -> None:
+    if not any(item.amount == SHOWN_TRANSFER for item in made.of("transfer")):
+        raise LabError(f"compare.toml: transfers lack {SHOWN_TRANSFER}, whose sequence is drawn")

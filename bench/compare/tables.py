@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tables of the comparison, as values with their precision and what of them is best.
+
+A table is a list of columns, and a column knows what each policy measured. Page and terminal draw the
+same cells.
+"""
+
+import dataclasses
+import math
+import operator
+import statistics
+from collections.abc import Callable
+
+from tools.satcc_tools.graphs import largest
+
+from ..formats import MISSING, format_bytes, format_loss, format_number, is_number
+
+# Rows of what floors.RECEIVERS let through.
+RECEIVERS = {"receiver": "no control", "stock": "stock receiver"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """One figure for every policy; several values are one per seed."""
+    group: str                # what was run: "transfer", "60 s, no loss"
+    title: str
+    unit: str
+    digits: int
+    better: Callable | None   # min or max: which of two values wins; None: no contest
+    values: dict[str, list]   # by policy
+    ideal: float | None = None      # what the link lets through, and
+    floors: dict = dataclasses.field(default_factory=dict)  # what receivers do, by RECEIVERS
+    endless: bool = False     # a missing value means "never", not "not measured"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    text: str
+    spread: str = ""          # "0.45–0.61", smallest and largest of the seeds
+    best: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    kind: str                 # "ours", "other" or, of no policy, "ideal"
+    cells: list[Cell]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    title: str
+    columns: list[Column]
+    rows: list[Row]
+    rows_are: str = "policy"
+
+    def groups(self) -> list[tuple[str, int]]:
+        """Neighbouring columns of one group, as (group, how many)."""
+        found: list[tuple[str, int]] = []
+        for column in self.columns:
+            if found and found[-1][0] == column.group:
+                found[-1] = (column.group, found[-1][1] + 1)
+            else:
+                found.append((column.group, 1))
+        return found
+
+
+def format_spread(values: list, total: int, digits: int) -> str:
+    """Smallest to largest; says so if some of the runs gave nothing."""
+    if total < 2 or not is_number(min(values, default=None)):
+        return ""
+    low, high = min(values), max(values)
+    last = format_number(high, digits) if is_number(high) else "never"
+    text = f"{format_number(low, digits)}–{last}"
+    return text if len(values) == total else f"{text} ({len(values)} of {total})"
+
+
+def plain_cell(column: Column, policy: str) -> Cell:
+    """Median over the seeds and their range, not yet compared with others."""
+    measured = column.values.get(policy, [])
+    if column.endless:
+        values = [v if is_number(v) else math.inf for v in measured]
+    else:
+        values = [v for v in measured if is_number(v)]
+    median = statistics.median(values) if values else None
+    return Cell(format_number(median, column.digits),
+                format_spread(values, len(measured), column.digits))
+
+
+def mark_best(column: Column, cells: list[Cell]) -> list[Cell]:
+    """Marks every cell that prints the best number; none if all print it."""
+    numbers = [float(c.text) for c in cells if c.text != MISSING]
+    if len(numbers) > 1 and min(numbers) == max(numbers):
+        return cells
+    best = column.better(numbers, default=None) if column.better else None
+    return [dataclasses.replace(c, best=c.text != MISSING
+                                and float(c.text) == best) for c in cells]
+
+
+def build_table(title: str, columns: list[Column], data: dict) -> Table:
+    """One row per policy in the given order, then what is beside them."""
+    policies = data["policies"]
+    by_column = [mark_best(c, [plain_cell(c, p) for p in policies])
+                 for c in columns]
+    rows = [Row(policy, "ours" if policy in data["ours"] else "other",
+                [cells[i] for cells in by_column])
+            for i, policy in enumerate(policies)]
+    for name, bounds in (("ideal", [c.ideal for c in columns]),
+                         *((row, [c.floors.get(receiver) for c in columns])
+                           for receiver, row in RECEIVERS.items())):
+        if any(map(is_number, bounds)):
+            rows.append(Row(name, "ideal", [
+                Cell(format_number(bound, c.digits) if is_number(bound) else "")
+                for c, bound in zip(columns, bounds)]))
+    return Table(title, columns, rows)
+
+
+def transfer_values(link: dict, size: int, key: str) -> dict[str, list]:
+    return {t["policy"]: [t.get(key)] for t in link["transfers"]
+            if t["bytes"] == size}
+
+
+def bulk_values(link: dict, loss: float, key: str, scale=1) -> dict[str, list]:
+    return {b["policy"]: [v * scale if is_number(v) else None
+                          for v in b.get(key) or []]
+            for b in link["bulk"] if b["loss_pct"] == loss}
+
+
+def ideal_seconds(link: dict, size: int) -> float | None:
+    """The same for every policy, so the first that has it."""
+    return next((t["ideal_s"] for t in link["transfers"] if t["bytes"] == size
+                 and is_number(t.get("ideal_s"))), None)
+
+
+def floor_seconds(link: dict, size: int) -> dict[str, float]:
+    """By receiver."""
+    return {floor["receiver"]: floor["seconds"] for floor in link.get("floors", ())
+            if floor["bytes"] == size}
+
+
+def transfer_sizes(link: dict) -> list[int]:
+    return sorted({t["bytes"] for t in link["transfers"]})
+
+
+def bulk_losses(link: dict) -> list[float]:
+    return sorted({b["loss_pct"] for b in link["bulk"]})
+
+
+def speed_columns(link: dict) -> list[Column]:
+    columns = [Column("transfer time", format_bytes(size), "s", 2, min,
+                      transfer_values(link, size, "seconds"),
+                      ideal_seconds(link, size), floor_seconds(link, size))
+               for size in transfer_sizes(link)]
+    for loss in bulk_losses(link):
+        group = f"60 s, {format_loss(loss)}"
+        columns += [
+            Column(group, "goodput", "Mbit/s", 2, max,
+                   bulk_values(link, loss, "goodput_mbit"),
+                   link.get("net_rate_mbit")),
+            Column(group, "to 90 %", "s", 2, min,
+                   bulk_values(link, loss, "t90_s"), endless=True)]
+    return columns
+
+
+def loss_columns(link: dict) -> list[Column]:
+    columns = []
+    for size in transfer_sizes(link):
+        group = format_bytes(size)
+        columns += [
+            Column(group, "drops", "pkts", 0, min,
+                   transfer_values(link, size, "drops")),
+            Column(group, "retx", "pkts", 0, min,
+                   transfer_values(link, size, "retransmits"))]
+    if sizes := transfer_sizes(link):
+        columns.append(Column(format_bytes(sizes[-1]), "held", "s", 2, None,
+                              transfer_values(link, sizes[-1], "receiver_limited_s")))
+    for loss in bulk_losses(link):
+        group = f"60 s, {format_loss(loss)}"
+        columns += [
+            Column(group, "drops", "pkts", 0, min,
+                   bulk_values(link, loss, "drops")),
+            Column(group, "used", "%", 1, max,
+                   bulk_values(link, loss, "utilisation", 100))]
+    return columns
+
+
+def link_tables(link: dict, data: dict) -> list[Table]:
+    return [build_table("Times and goodput", speed_columns(link), data),
+            build_table("Drops, retransmissions, waiting for the receiver, use of the link",
+                        loss_columns(link), data)]
+
+
+# ---- cost, the faster link, the oracle ------------------------------------
+
+# Callbacks the core calls while it works on an ACK, each at most once: what an
+# ACK costs before anything is sent.
+ON_ACK = ("cong_avoid", "cong_control", "pkts_acked", "in_ack_event")
+
+
+def on_ack(row: dict) -> list[dict]:
+    return [c for c in row["callbacks"]
+            if set(c["slot"].split(", ")) & set(ON_ACK) and is_number(c["mean"])]
+
+
+def per_ack(row: dict) -> float:
+    """Instructions per ACK in the callbacks above."""
+    return sum(c["calls_per_ack"] * c["mean"] for c in on_ack(row))
+
+
+def ordinary_ack(row: dict) -> float:
+    """Instructions of an ACK that reaches each of them."""
+    return sum(c["mean"] for c in on_ack(row))
+
+
+def row_values(rows: list[dict], loss: float, value: Callable) -> dict[str, list]:
+    """By policy, the list value(row) gives for the rows at one loss."""
+    return {row["policy"]: value(row) for row in rows if row["loss_pct"] == loss}
+
+
+def row_losses(rows: list[dict]) -> list[float]:
+    return sorted({row["loss_pct"] for row in rows})
+
+
+def measured(data: dict, rows: list[dict]) -> dict:
+    """The data with only the policies some row is about."""
+    there = {row["policy"] for row in rows}
+    return {**data, "policies": [p for p in data["policies"] if p in there]}
+
+
+def cost_table(data: dict) -> Table:
+    rows, columns = data["cost"]["rows"], []
+    for loss in row_losses(rows):
+        group = f"{data['cost']['seconds']} s, {format_loss(loss)}"
+        columns += [
+            Column(group, "per ACK", "instr", 1, min,
+                   row_values(rows, loss, lambda row: [row["per_ack"]])),
+            Column(group, "on ACKs", "instr", 1, min,
+                   row_values(rows, loss, lambda row: [per_ack(row)])),
+            Column(group, "ordinary", "instr", 1, min,
+                   row_values(rows, loss, lambda row: [ordinary_ack(row)]))]
+    return build_table("Instructions per ACK", columns, measured(data, rows))
+
+
+def cost_breakdown(data: dict) -> list[dict]:
+    """By policy and callback: calls per ACK and instructions per call, a pair
+    of figures for each loss."""
+    rows = data["cost"]["rows"]
+    losses, found = row_losses(rows), []
+    for policy in measured(data, rows)["policies"]:
+        mine = {row["loss_pct"]: {c["name"]: c for c in row["callbacks"]}
+                for row in rows if row["policy"] == policy}
+        names = {name: c["slot"] for calls in mine.values()
+                 for name, c in calls.items()}
+        for first, (name, slot) in enumerate(names.items()):
+            cells = []
+            for loss in losses:
+                call = mine.get(loss, {}).get(name, {})
+                cells += [format_number(call.get("calls_per_ack"), 3),
+                          format_number(call.get("mean"), 1),
+                          format_number(call.get("median"), 1)]
+            found.append({"policy": "" if first else policy, "slot": slot,
+                          "name": name, "cells": cells,
+                          "ours": policy in data["ours"]})
+    return found
+
+
+def log_table(data: dict) -> Table:
+    """What satcc_log adds, by what of it is on."""
+    rows = data["log"]["rows"]
+
+    def column(name: str, unit: str, digits: int, key: str) -> Column:
+        return Column("", name, unit, digits, None,
+                      {row["mode"]: [row[key] if row[key] is None else round(row[key])]
+                       for row in rows})
+
+    return dataclasses.replace(build_table("Logger", [
+        column("records", "", 0, "records"),
+        column("processor", "instr per segment", 0, "busy_per_segment"),
+        column("added", "instr per segment", 0, "per_segment"),
+        column("added", "instr per packet", 0, "per_packet"),
+        column("added", "instr per record", 0, "per_record"),
+    ], {"policies": [row["mode"] for row in rows], "ours": []}), rows_are="events on")
+
+
+def columns_by_loss(fast: dict, rows: list[dict], figures) -> list[Column]:
+    """The same columns at each loss.  figures: (label, unit, digits, best, key of a row) of each."""
+    return [Column(f"{fast['seconds']} s, {format_loss(loss)}", label, unit, digits, best,
+                   row_values(rows, loss, operator.itemgetter(key)))
+            for loss in row_losses(rows) for label, unit, digits, best, key in figures]
+
+
+def long_tables(data: dict) -> list[Table]:
+    """One flow alone at each loss; several flows of one policy."""
+    fast = data["long"]
+    rows, shared = fast["rows"], fast["shared"]
+    alone = columns_by_loss(fast, rows, [("goodput", "Mbit/s", 2, max, "goodput_mbit"),
+                                         ("drops", "pkts", 0, min, "drops")])
+    tables = [build_table("One flow", alone, measured(data, rows))]
+    if shared:
+        together = columns_by_loss(fast, shared, [("all flows", "Mbit/s", 2, max, "goodput_mbit"),
+                                                  ("Jain's index", "", 3, max, "jain")])
+        tables.append(build_table(f"{fast['flows']} flows of one policy", together,
+                                  measured(data, shared)))
+    return tables
+
+
+def beside_table(data: dict) -> Table:
+    """What a flow of each policy leaves to a rival that starts with it, by link."""
+    columns = []
+    for link in data["beside"]["links"]:
+        group = f"{link['rtt_ms']:g} ms"
+        rival = link["rival"]
+
+        def column(title: str, unit: str, digits: int, key: str) -> Column:
+            return Column(group, title, unit, digits, None,
+                          {row["policy"]: [round(row[key], digits)] for row in link["rows"]})
+        columns += [column("own", "Mbit/s", 2, "own_mbit"),
+                    column(rival, "Mbit/s", 2, "rival_mbit"),
+                    column(rival, "% of share", 0, "rival_pct"),
+                    column("drops", "pkts", 0, "drops")]
+    rows = [row for link in data["beside"]["links"] for row in link["rows"]]
+    return build_table(f"A flow beside one of {rival}", columns, measured(data, rows))
+
+
+def beside_title(data: dict) -> str:
+    first = data["beside"]["links"][0]
+    return f"beside a {first['rival']} flow, {first['name']}"
+
+
+def buffer_note(fast: dict) -> str:
+    """Did a socket buffer hold any flow back?"""
+    rows = fast["rows"] + fast["shared"]
+    sent = max((largest(row["sndbuf_limited_pct"]) for row in rows), default=0)
+    window = max((largest(row["rwnd_limited_pct"]) for row in rows), default=0)
+    return (f"At most {sent:.1f} % of a run was spent waiting for room in the send "
+            f"buffer, and {window:.1f} % for the receiver's window, which the "
+            "kernel opens from 64 kB on as data comes in.")
+
+
+def check_lines(data: dict) -> list[str]:
+    """One line a policy: what the oracle recomputed."""
+    lines, checks = [], data.get("checks", {})
+    for policy in [p for p in data["policies"] if p in checks]:
+        said = checks[policy]
+        if said["differences"]:
+            verdict = f"DIFFERENCES in {len(said['differences'])} flows"
+        elif said["runs"]:
+            verdict = "no difference"
+        else:
+            verdict = "nothing to compare"
+        line = (f"{policy}: windows checked: {said['changes']} changes in "
+                f"{said['runs']} runs, {verdict}")
+        lines.append("; not checked: ".join([line, *said["unchecked"]]))
+        lines += said["differences"][:1]
+    return lines

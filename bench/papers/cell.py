@@ -8,13 +8,15 @@ import math
 import time
 from pathlib import Path
 
-from selftests import oracle
-
-from ..lab import calibrate, scenario
-from ..lab.errors import LabError
-from ..lab.paths import TOP
-from ..lab.run import Lab, Run
-from . import facts, metrics, plan
+from .. import oracle
+from ..errors import LabError
+from ..lab.play import Lab
+from ..measure import calibrate, facts, metrics
+from ..paths import TOP
+from ..record.run import Run
+from ..scenario import scenario
+from . import plan
+from .experiment import Cell, Experiment
 
 
 def calibrate_link(folder: Path = plan.RESULTS) -> Path:
@@ -44,6 +46,12 @@ def play(job: str, folder: Path = plan.RESULTS) -> Path:
     found = {"job": job, **measured(run, entry["measures"]),
              "wall_s": time.monotonic() - began, "expected_wall_s": entry["expected_wall_s"]}
     return _write(plan.cell_path(job, folder), found)
+
+
+def value_of(lab: Lab, experiment: Experiment, cell: Cell, seed: int):
+    """Play one cell with one of its seeds, 0 the first: the experiment's measure of it, and the run."""
+    run = lab.run(scenario.from_dict(plan.table_of(experiment, cell, seed), experiment.id))
+    return _plain(metrics.find(experiment.metric)(run, **experiment.arguments)), run
 
 
 def measured(run: Run, keys: list[str]) -> dict:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m bench.papers: run the papers' experiments again and report.
+"""python3 -m bench papers: run the papers' experiments again and report.
 
+    play NAME    play one experiment or cell, and print its value beside the paper's
     list         experiments, their cells and runs, and the time they take
     link         hold the link against what it is said to do, as a workflow calls it
     cell JOB     one job of the plan, as a workflow calls it
@@ -16,18 +17,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ..command import status_of
+from ..errors import LabError
 from ..lab import machine
-from ..lab.errors import LabError
-from ..lab.paths import TOP, locked
-from ..lab.run import Lab
+from ..lab.play import Lab
+from ..paths import TOP, locked
+from ..status import status_of
 from . import cell, experiment, plan, report, results, seeds, tables, workflow
 
 
 def make(arguments, console: Console) -> int:
     """Plan, run, report, and say how it ended."""
     began = time.monotonic()
-    chosen = experiment.load_all(arguments.paper or list(experiment.PAPERS))
+    chosen = experiment.load_all(arguments.paper)
     console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
                   "first use fetches packages and boots once")
     with locked("papers"):
@@ -101,24 +102,55 @@ def report_now(arguments) -> int:
 
 
 def show_list(arguments, console: Console) -> int:
-    chosen = experiment.load_all(arguments.paper or list(experiment.PAPERS))
-    planned = plan.make(chosen, Lab(arguments.kernel, plan.EXTRAS), arguments.seeds)
+    chosen = experiment.load_all(arguments.paper)
+    runs = {}                   # expected wall seconds of each, by the scenario's digest and its seed
     for one in chosen:
-        jobs = {job for entry in planned["cells"][one.id] for job in entry["jobs"]}
-        expected = sum(planned["jobs"][job]["expected_wall_s"] for job in jobs)
-        console.print(f"{one.id}: {one.title}: {len(one.cells)} cells, {len(jobs)} runs, "
-                      f"{expected:.0f} s on one core")
-    console.print(f"{len(planned['jobs'])} runs in all, {seeds.expected_s(planned) / 60:.0f} min on two "
+        own = {(cell.digest, seed): plan.expected_wall_s(cell.scenario)
+               for cell in one.cells if cell.scenario and not cell.formula
+               for seed in range(arguments.seeds if one.random else 1)}
+        console.print(f"{one.id}: {one.title}: {len(one.cells)} cells, {len(own)} runs, "
+                      f"{sum(own.values()):.0f} s on one core")
+        runs |= own
+    console.print(f"{len(runs)} runs in all, {seeds.on_two_cores_s(runs.values()) / 60:.0f} min on two "
                   f"cores; then more seeds where chance leaves a verdict open, up to "
                   f"{seeds.BUDGET_S / 60:.0f} min in all")
     return 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m bench.papers", description=__doc__,
+def cells_of(experiment_id: str, labels: list[str]) -> tuple[experiment.Experiment, list]:
+    """An experiment by paper/name, and its cells that have all of these labels, each AXIS=LABEL."""
+    paper, _, name = experiment_id.partition("/")
+    chosen = [one for one in experiment.load_all([paper]) if one.name == name]
+    if not chosen:
+        raise LabError(f"no experiment {experiment_id}: python3 -m bench papers list")
+    asked = dict(label.split("=", 1) for label in labels if "=" in label)
+    cells = [cell for cell in chosen[0].cells if asked.items() <= cell.labels.items()
+             and cell.scenario and not cell.formula]
+    if not cells or len(asked) < len(labels):
+        axes = "; ".join(f"{axis.name}={' or '.join(axis.labels)}" for axis in chosen[0].axes)
+        raise LabError(f"{experiment_id}: no cell with {', '.join(labels)}; its axes: {axes}")
+    return chosen[0], cells
+
+
+def play_cells(arguments, console: Console) -> int:
+    """Play the cells that the labels name, and print each value beside the paper's."""
+    chosen, cells = cells_of(arguments.experiment, arguments.label)
+    lab = Lab(arguments.kernel, plan.EXTRAS)
+    for one in cells:
+        value, run = cell.value_of(lab, chosen, one, arguments.seed)
+        stated = chosen.stated.get(chosen.key(one))
+        of_paper = f", the paper: {stated}" if stated is not None else ""
+        labels = ", ".join(f"{axis}={label}" for axis, label in one.labels.items())
+        console.print(f"{chosen.id}: {labels}: {value} {chosen.unit}{of_paper}; "
+                      f"{run.folder.relative_to(TOP)}")
+    return 0
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m bench papers", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--paper", action="append", choices=list(experiment.SETS),
-                        help="only this one, or satcc for its goals; may be given more than once")
+    parser.add_argument("--paper", action="append", metavar="FOLDER",
+                        help="only this folder of bench/scenarios; may be given more than once")
     parser.add_argument("--seeds", type=int, default=1,
                         help="runs of what depends on the seed to begin with (1)")
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel: 6.1 or 6.12")
@@ -129,9 +161,13 @@ def main() -> int:
     commands.add_parser("list", help="what there is to run")
     commands.add_parser("link", help="hold the link against what it is said to do")
     commands.add_parser("report", help="write the report of what is there")
+    play = commands.add_parser("play", help="play one experiment, or the cells of it that labels name")
+    play.add_argument("experiment", help="as `list` prints it: marchese/table1")
+    play.add_argument("label", nargs="*", help="AXIS=LABEL")
+    play.add_argument("--seed", type=int, default=0, help="the how-manieth of its seeds (0, the first)")
     one = commands.add_parser("cell", help="one job of the plan")
     one.add_argument("job")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     arguments.results = arguments.results.resolve()
     if arguments.seeds < 1:
         parser.error("--seeds: at least 1")
@@ -150,8 +186,6 @@ def work(arguments, console: Console) -> int:
         return report_now(arguments)
     if arguments.command == "list":
         return show_list(arguments, console)
+    if arguments.command == "play":
+        return play_cells(arguments, console)
     return make(arguments, console)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

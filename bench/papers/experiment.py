@@ -20,28 +20,14 @@ from typing import Any
 
 import pydantic
 
-from ..lab import scenario, schema
-from ..lab.errors import LabError
-from ..lab.scenario import Scenario
-from ..lab.schema import Flag, Line, computed, key, one_of, real, text, whole
-from . import metrics
+from ..errors import LabError
+from ..measure import metrics
+from ..scenario import scenario, schema
+from ..scenario.scenario import Scenario
+from ..scenario.schema import Flag, Line, computed, key, one_of, real, text, whole
 
 FOLDER = Path(__file__).resolve().parents[1] / "scenarios"
-# Papers that the bench knows, in the order of the report: the folder of each, and what it is.
-PAPERS = {
-    "henderson": "T. R. Henderson, R. H. Katz, TCP performance over satellite channels, "
-                 "UCB/CSD-99-1083, 1999",
-    "marchese": "M. Marchese, Modifications of the slow start algorithm to improve TCP performance over "
-                "large delay satellite channels",
-    "caini": "C. Caini et al., Analysis of TCP live experiments on a real GEO satellite testbed, 2008",
-    "pirovano": "A. Pirovano, F. Garcia, A new survey on improving TCP performances over geostationary "
-                "satellite link, 2013",
-    "korean": "N. G. Weldegiorgis et al., Performance evaluation of PEP based TCP splitting scheme in "
-              "satellite communication systems, 2015",
-}
-# What is no paper's and is played by a command of its own: the folder, and what it is.
-GOALS = {"satcc": "What satcc is to reach, beside the kernel's policies and the pack's"}
-SETS = {**PAPERS, **GOALS}
+ABOUT = "paper.toml"                # what a folder of experiments is; every other file is an experiment
 # What an experiment is filed under: the headings of RFC 5166, section 2, and of RFC 9743, evaluation
 # criteria, general use and special cases.
 INDEXES = {
@@ -331,11 +317,52 @@ def as_list(labels) -> list:
 
 # ---- reading ---------------------------------------------------------------
 
-def load_all(papers=tuple(PAPERS), folder: Path = FOLDER) -> list[Experiment]:
-    """Every experiment of the papers, those computed from others after them."""
+@dataclass(frozen=True)
+class Paper(schema.Table):
+    """What ABOUT may have."""
+
+    citation: Line
+    year: whole(1900, 2100) = 0
+    goals: Flag = False                 # of no paper: played by `make goals`
+    policies: tuple[Line, ...] = ("TCP", "policy")      # axes whose labels are congestion controls
+
+    def rules(self) -> None:
+        if not self.goals and not self.year:
+            raise ValueError("year is missing")
+
+
+@functools.cache
+def papers(folder: Path = FOLDER) -> dict[str, Paper]:
+    """What each folder of experiments is, papers by year and then the goals.  LabError: a folder
+    without ABOUT or without an experiment."""
+    about = {}
+    for path in (path for path in folder.iterdir() if path.is_dir()):
+        names = {file.name for file in path.glob("*.toml")}
+        if ABOUT not in names:
+            raise LabError(f"{path}: no {ABOUT}, which says what paper the folder is of")
+        if names == {ABOUT}:
+            raise LabError(f"{path}: no experiment beside {ABOUT}")
+        about[path.name] = schema.read(Paper, schema.parsed(path / ABOUT), str(path / ABOUT))
+    return dict(sorted(about.items(), key=lambda item: (item[1].goals, item[1].year, item[0])))
+
+
+def policy_axes(paper: str) -> tuple[str, ...]:
+    """Names of the axes of a paper's experiments whose labels are congestion controls."""
+    return papers().get(paper, Paper).policies
+
+
+def load_all(names: list[str] | None = None, folder: Path = FOLDER) -> list[Experiment]:
+    """Every experiment of the papers with these names (all but the goals), those computed from others
+    after them."""
+    known = papers(folder)
+    if names is None:
+        names = [name for name, paper in known.items() if not paper.goals]
     found = []
-    for paper in papers:
-        mine = [load(path) for path in sorted((folder / paper).glob("*.toml"), key=_natural)]
+    for name in names:
+        if name not in known:
+            raise LabError(f"no paper {name}: there are {', '.join(known)}")
+        paths = [path for path in (folder / name).glob("*.toml") if path.name != ABOUT]
+        mine = [load(path) for path in sorted(paths, key=_natural)]
         by_name = {experiment.name: experiment for experiment in mine}
         found += [expand_gain(experiment, by_name) for experiment in mine]
     return found

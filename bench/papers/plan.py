@@ -11,11 +11,12 @@ import hashlib
 import json
 from pathlib import Path
 
-from ..lab import image, scenario
-from ..lab.errors import LabError
-from ..lab.paths import TOP
-from ..lab.run import Lab
-from ..lab.scenario import Scenario
+from ..errors import LabError
+from ..lab import image
+from ..lab.play import Lab
+from ..paths import TOP
+from ..scenario import scenario
+from ..scenario.scenario import Scenario
 from .experiment import Cell, Experiment
 
 RESULTS = TOP / "results" / "papers"
@@ -29,9 +30,8 @@ FIXED_WALL_S = 4.8
 PACKET_WALL_S = 0.0008
 
 
-# Modules that make of values what the report shows, and no values.
-REPORTING = ("__init__.py", "__main__.py", "experiment.py", "figures.py", "plan.py", "report.py",
-             "results.py", "seeds.py", "statistics.py", "tables.py", "verdict.py", "workflow.py")
+# Packages whose code a measured value depends on.  A run's rates and sizes are the scenario's.
+MEASURING = ("bench/scenario", "bench/lab", "bench/record", "bench/measure", "bench/oracle")
 
 
 def measure_key(name: str, arguments: dict) -> str:
@@ -48,11 +48,9 @@ def measures(experiment: Experiment) -> list[str]:
 
 
 def code_digest() -> str:
-    """SHA-256 over the code that measures: what it makes of a run is as old as it is.  All of the
-    lab's counts, for a run's rates and sizes are the scenario's."""
-    measuring = [path for path in (TOP / "bench/papers").glob("*.py") if path.name not in REPORTING]
-    return image.digest([*measuring, *(TOP / "bench/lab").glob("*.py"),
-                         *(TOP / "selftests/oracle").glob("*.py")])
+    """SHA-256 over the code that plays and measures: a kept value is as old as it is."""
+    return image.digest([TOP / "bench/papers/cell.py", *(
+        path for package in MEASURING for path in (TOP / package).glob("*.py"))])
 
 
 def expected_wall_s(made: Scenario) -> float:
@@ -144,7 +142,7 @@ def image_of(plan: dict) -> image.Image:
 
 def link_name(lab: Lab) -> str:
     """Of the file with the link's calibration: as old as the image and the code that made it."""
-    made_of = [lab.image.identity, image.digest((TOP / "bench/lab").glob("*.py"))]
+    made_of = [lab.image.identity, code_digest()]
     return f"link-{hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]}"
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import jinja2
 
-from ..lab.paths import TOP
+from ..paths import TOP
 from . import experiment, figures, results, tables, verdict
 from .results import Results
 
@@ -40,7 +40,8 @@ def _environment() -> jinja2.Environment:
                               undefined=jinja2.StrictUndefined, autoescape=lambda name: "html" in name)
     made.globals.update(
         tables=tables, verdicts=verdict.VERDICTS, classes=verdict.CLASSES, signs=tables.SIGNS,
-        papers=experiment.SETS, floor_pct=verdict.FLOOR_PCT,
+        papers={name: paper.citation for name, paper in experiment.papers().items()},
+        floor_pct=verdict.FLOOR_PCT,
         css=lambda text: re.sub(r"[^a-z0-9]+", "-", text.lower()))
     return made
 

@@ -6,10 +6,12 @@ import math
 import statistics
 from pathlib import Path
 
-from . import metrics, plan, verdict
+from ..measure import metrics
+from ..measure.statistics import Estimate, estimate_of, seeds_needed
+from . import plan, verdict
 from .experiment import (
-    NEVER, SETTINGS, UNCOUNTED, Cell, Claim, Experiment, Uncounted, as_list, reference_of, value_of)
-from .statistics import Estimate, estimate_of, seeds_needed
+    NEVER, SETTINGS, UNCOUNTED, Cell, Claim, Experiment, Uncounted, as_list, policy_axes, reference_of,
+    value_of)
 
 ABSENT = object()                   # a side that has nothing of a seed
 NAMED = len("build/runs/00/00000000")
@@ -45,8 +47,7 @@ class Results:
         return list(self.by_seed(experiment, cell).values())
 
     def by_seed(self, experiment: Experiment, cell: Cell) -> dict:
-        """Values by seed; of what no seed changes, one by None.  A value that is None: it never came
-        to that."""
+        """Values by seed; of what no seed changes, one by None.  None as a value: never reached."""
         if experiment.gain:
             return self._gains(experiment, cell)
         if cell.formula:
@@ -127,6 +128,7 @@ class Results:
             "differs": experiment.differs, "rfc5166": experiment.rfc5166,
             "rfc9743": experiment.rfc9743, "rows": experiment.rows, "columns": experiment.columns,
             "axes": {axis.name: axis.labels for axis in experiment.axes},
+            "policy_axes": list(policy_axes(experiment.paper)),
             "missing": [[entry.label, entry.why] for entry in experiment.missing],
             "cells": [self._cell(experiment, cell) for cell in experiment.cells],
             "claims": [self._claim(experiment, claim) for claim in experiment.claims],
@@ -180,7 +182,7 @@ class Results:
         if experiment.gain:
             return self._of_gain(experiment, cell)
         if paper == NEVER:
-            return f"Ours came to it. {self._described(experiment, cell)}"
+            return f"Ours reached the value. {self._described(experiment, cell)}"
         run = self._typical(experiment, cell)
         case = verdict.Case(paper, found.mean if found else None, experiment.better, experiment.unit,
                             run["facts"], _flow(experiment))
@@ -232,7 +234,7 @@ class Results:
                 if judged else None}
 
     def _side(self, experiment: Experiment, cell: Cell) -> Estimate | None:
-        """A cell in a claim: what never came to the value is the worst there is; None: not measured."""
+        """A cell in a claim: what never reached the value is the worst there is; None: not measured."""
         found = self.estimate(experiment, cell)
         if found is None and self.values(experiment, cell):
             return Estimate(math.inf if experiment.better == "less" else -math.inf, None, 1)
@@ -240,7 +242,7 @@ class Results:
 
     def _seeds(self, experiment: Experiment, left: Cell, right: Cell | None,
                value: float | None) -> list[tuple[float, float]]:
-        """Both sides of a claim, seed by seed, what never came to a value as the worst there is."""
+        """Both sides of a claim, seed by seed, what never reached a value as the worst there is."""
         never = math.inf if experiment.better == "less" else -math.inf
         other = self.by_seed(experiment, right) if right else {None: value}
         if experiment.statistic == "max":
@@ -263,7 +265,7 @@ class Results:
             else f"({cell.formula}, computed)"
 
     def _typical(self, experiment: Experiment, cell: Cell) -> dict | None:
-        """Of a cell's runs the one whose value is the median one, or that never came to one; of a
+        """Of a cell's runs the one whose value is the median one, or that never reached one; of a
         formula there is none."""
         runs = self.of_cell(experiment, cell)
         key = plan.measure_key(experiment.metric, experiment.arguments)
@@ -365,7 +367,7 @@ def _open(experiment: Experiment, values: list, judged: verdict.Judged, paper: f
     if len(values) < 2:
         return "One run of what depends on chance has no interval."
     if judged.seeds is None and (None in values or paper == NEVER):
-        return f"{sum(value is None for value in values)} of {len(values)} runs never came to it."
+        return f"{sum(value is None for value in values)} of {len(values)} runs never reached the value."
     near = verdict.nearness(experiment, paper, null)
     half = estimate_of(values, experiment.statistic, experiment.confidence_pct).half
     enough = f"{judged.seeds} seeds" if judged.seeds else f"more than {verdict.MOST_SEEDS} seeds"

@@ -32,7 +32,12 @@ class Open:
 
 def expected_s(planned: dict) -> float:
     """What the plan takes on two cores."""
-    return (LINK_WALL_S + sum(job["expected_wall_s"] for job in planned["jobs"].values())) / CORES
+    return on_two_cores_s(job["expected_wall_s"] for job in planned["jobs"].values())
+
+
+def on_two_cores_s(expected_wall_s) -> float:
+    """What runs of so many seconds take, and the link's calibration beside them."""
+    return (LINK_WALL_S + sum(expected_wall_s)) / CORES
 
 
 def more(found: Results, data: dict, budget_s: float = BUDGET_S) -> dict[str, int]:

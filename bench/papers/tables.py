@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 """papers.json laid out as the tables that page and text both draw: pure functions, no markup."""
 
+import functools
 import itertools
 import math
 import re
 import statistics
 from dataclasses import dataclass
+from pathlib import Path
 
+import pydantic
+
+from ..scenario import schema
+from ..scenario.schema import Line
 from .experiment import SETTINGS
 from .results import null_score
 from .verdict import BLIND, FAILS, HOLDS, NOT, REPRODUCED, SAME_ORDER, UNDECIDED, UNSURE, VERDICTS
@@ -15,26 +21,28 @@ MISSING = "–"
 # For those who do not see colours, and in text.
 SIGNS = {REPRODUCED: "=", SAME_ORDER: "≈", NOT: "≠", UNDECIDED: "?", BLIND: "○",
          HOLDS: "✓", UNSURE: "~", FAILS: "✗"}
-# What an axis of policies is called, for the summary by links.
-POLICY_AXES = ("TCP", "policy", "testbed")
 NEAR_PCT = 5                        # of the best: as good
-# What is asked of a policy, and by what measures it is answered; wins are counted among like ones.
-# Of other measures, as outstanding data, more is not better nor less.
-QUESTIONS = {
-    "a transfer's time": (
-        "transfer_s", "mean_transfer_s", "throughput_kbyte", "throughput_per_flow_kbyte",
-        "throughput_overall_kbyte", "transfer_kbit", "download_s", "download_kbyte",
-        "total_download_kbyte"),
-    "a page's or reply's time": ("page_s", "page_kbyte", "reply_s"),
-    "time to fill the link": ("time_to_received", "time_to_goodput"),
-    "goodput": (
-        "goodput_mbit", "goodput_kbyte", "utilisation", "aggregate_goodput_mbit", "received_kbit",
-        "download_mbit", "total_received_mbit", "forward_kbit", "reverse_kbit", "reverse_share"),
-    "share among others": ("share_kbit", "flow_share"),
-    "fairness": ("fairness", "jain", "download_jain"),
-    "a full link": ("link_utilisation",),
-    "few packets lost": ("drops", "retransmits", "timeouts", "satellite_drops_pct"),
-}
+QUESTIONS = Path(__file__).with_name("questions.toml")
+
+
+@dataclass(frozen=True)
+class Question(schema.Table):
+    """A [[question]] of questions.toml."""
+
+    text: Line
+    metrics: pydantic.conlist(Line, min_items=1)
+
+
+@dataclass(frozen=True)
+class Questions(schema.Table):
+    question: tuple[Question, ...]
+
+
+@functools.cache
+def questions() -> dict[str, list[str]]:
+    """By question the metrics that answer it, in the order of the file."""
+    read = schema.read(Questions, schema.parsed(QUESTIONS), QUESTIONS.name)
+    return {question.text: question.metrics for question in read.question}
 
 
 @dataclass(frozen=True)
@@ -231,7 +239,7 @@ class Contest:
 
     @property
     def near(self) -> list[str]:
-        """Those within NEAR_PCT of the best; none if none came to it."""
+        """Those within NEAR_PCT of the best; none if none reached the value."""
         best = self.ranked[0][1]
         return [label for label, value in self.ranked
                 if math.isfinite(value) and abs(value - best) <= abs(best) * NEAR_PCT / 100]
@@ -244,7 +252,7 @@ class Contest:
 
 
 def question(metric: str) -> str | None:
-    return next((asked for asked, metrics in QUESTIONS.items() if metric in metrics), None)
+    return next((asked for asked, metrics in questions().items() if metric in metrics), None)
 
 
 def contests(data: dict) -> dict[str, list[Contest]]:
@@ -254,7 +262,7 @@ def contests(data: dict) -> dict[str, list[Contest]]:
     found: dict[str, list[Contest]] = {}
     asked_of = set()
     for experiment in data["experiments"]:
-        names = [name for name in POLICY_AXES if name in experiment["axes"]]
+        names = [name for name in experiment["policy_axes"] if name in experiment["axes"]]
         asked = question(experiment["metric"])
         if not experiment["link"] or not names or not asked:
             continue
@@ -271,7 +279,7 @@ def contests(data: dict) -> dict[str, list[Contest]]:
             if len(cells) < 2 or runs in asked_of:
                 continue
             asked_of.add(runs)
-            # What never came to the value is last.
+            # What never reached the value is last.
             never = math.inf if experiment["better"] == "less" else -math.inf
             ranked = sorted(((_policy(experiment, names[0], cell),
                               never if cell["mean"] is None else cell["mean"]) for cell in cells),
@@ -298,7 +306,7 @@ def winners(found: list[Contest]) -> dict[str, dict[str, list[tuple[str, int, in
     """By question and settings: (policy, how often within NEAR_PCT of the best, how often measured),
     best first."""
     tally: dict[str, dict[str, dict[str, list[int]]]] = {}
-    for contest in sorted(found, key=lambda contest: list(QUESTIONS).index(contest.question)):
+    for contest in sorted(found, key=lambda contest: list(questions()).index(contest.question)):
         for label, _ in contest.ranked:
             mine = tally.setdefault(contest.question, {}).setdefault(contest.settings, {}) \
                 .setdefault(label, [0, 0])

@@ -24,8 +24,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..measure.statistics import Estimate, estimate, estimate_of, seeds_for
 from .experiment import NEVER, Experiment
-from .statistics import Estimate, estimate, estimate_of, seeds_for
 
 REPRODUCED, SAME_ORDER, NOT = "reproduced", "same order", "not reproduced"
 UNDECIDED, BLIND = "undecided", "does not discriminate"
@@ -64,7 +64,7 @@ class Judged:
 
 def of_value(experiment: Experiment, values: Sequence[float | None], paper: float | str,
              null: Null | None = None) -> Judged:
-    """values: one a seed.  None: that run never came to what is measured, as none did in the paper
+    """values: one a seed.  None: that run never reached what is measured, as none did in the paper
     where that has NEVER."""
     if experiment.random and len(values) == 1 and (None in values or paper == NEVER):
         return Judged(UNDECIDED, False)
@@ -162,7 +162,7 @@ def of_pair(experiment: Experiment, relation: str, mine: Estimate, other: Estima
             factor: float, seeds: Sequence[tuple[float, float]] = ()) -> Judged:
     """A claim on one pair.
 
-    seeds: both sides' values, seed by seed; infinite where a run never came to one.  A seed does the
+    seeds: both sides' values, seed by seed; infinite where a run never reached one.  A seed does the
     same to both sides as far as it can, so the interval of their difference is the narrower one, and
     the one that counts.  One seed, where there is chance, is never sure; nor is a maximum over seeds,
     which has no interval.
@@ -397,15 +397,15 @@ def cause(case: Case) -> str:
     # What is known of a split connection's sender ends at the proxy; the value does not.
     rules = (numbers,) if case.its.get("proxied") else CAUSES
     text = next(text for rule in rules if (text := rule(case)))
-    return text if case.ours is not None else f"It never came to that. {text}"
+    return text if case.ours is not None else f"It never reached the value. {text}"
 
 
 def of_gain(parts: list[tuple[str, str, float | None, float | None]]) -> str:
     """Why a gain is another: how the two values it is computed from compare with the paper's.
-    parts: (what, which run, ours, the paper's); ours is None where a run never came to one."""
+    parts: (what, which run, ours, the paper's); ours is None where a run never reached one."""
     def compared(ours: float | None, paper: float | None) -> str:
         if ours is None:
-            return "never came to it in one run"
+            return "never reached it in one run"
         return f"is {ours / paper:.2f} times the paper's {paper:g}" if paper \
             else f"is {ours:.3g}, and the paper does not say its own"
     return "Computed: " + "; ".join(

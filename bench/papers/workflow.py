@@ -16,8 +16,8 @@ from pathlib import Path
 from rich.console import Console
 
 from .. import progress
-from ..lab.errors import LabError
-from ..lab.paths import TOP
+from ..errors import LabError
+from ..paths import TOP
 from . import plan
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")

@@ -14,7 +14,7 @@ help:
 	@echo 'make geo       transfers over public satellite accesses, beside published objectives'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
 	@echo 'make goals     what satcc is to reach, beside the others: hours; goes on where it was'
-	@echo 'make check     every test; about an hour on two cores'
+	@echo 'make check     every test; about 40 minutes on two cores'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make install   build and install them, for modprobe; make dkms-install: for every kernel to come'
@@ -82,7 +82,7 @@ bench:
 .PHONY: geo
 geo:
 	@./tools/setup bench
-	@$(PYTHON) -m bench.geo --kernel $(KERNEL)
+	@$(PYTHON) -m bench geo --kernel $(KERNEL)
 
 .PHONY: run
 run:
@@ -92,14 +92,14 @@ run:
 .PHONY: papers
 papers:
 	@./tools/setup papers
-	@$(PYTHON) -m bench.papers --kernel $(KERNEL) $(if $(PAPER),--paper $(PAPER)) $(if $(SEEDS),--seeds $(SEEDS)) \
+	@$(PYTHON) -m bench papers --kernel $(KERNEL) $(if $(PAPER),--paper $(PAPER)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
-# Hours: `python3 -m bench.papers --paper satcc --seeds 5 list` says how many.
+# Hours: `python3 -m bench papers --paper satcc --seeds 5 list` says how many.
 .PHONY: goals
 goals:
 	@./tools/setup papers
-	@$(PYTHON) -m bench.papers --kernel $(KERNEL) --paper satcc --seeds $(or $(SEEDS),5) --results results/goals \
+	@$(PYTHON) -m bench papers --kernel $(KERNEL) --paper satcc --seeds $(or $(SEEDS),5) --results results/goals \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
 # A file of tests stays with one process.
@@ -113,7 +113,7 @@ check:
 
 unit:
 	@./tools/setup check
-	@$(PYTEST) -m 'not lab' selftests/unit selftests/lint bench/tests
+	@$(PYTEST) -m 'not lab' selftests/unit selftests/lint selftests/bench
 
 .PHONY: distclean
 distclean: clean

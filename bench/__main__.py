@@ -1,165 +1,59 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m bench: the comparison.  python3 -m bench run FILE: one scenario.  python3 -m bench prune:
-forget runs of what is no longer current."""
+"""The command line of the bench: `python3 -m bench NAME ...`; see USAGE."""
 
-import argparse
-import dataclasses
-import datetime
-import os
-import re
+import importlib
 import sys
-import time
-from pathlib import Path
 
-try:
-    import numpy as np
-    from rich.console import Console
+USAGE = """\
+usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes one
 
-    from . import compare, report
-    from .command import commit, status_of
-    from .lab import host, machine, measure, prune, scenario
-    from .lab.errors import LabError
-    from .lab.paths import TOP
-    from .lab.run import Lab, Run
-except ModuleNotFoundError as error:
-    sys.exit(f"bench: no Python module {error.name}: run tools/setup, then /usr/bin/python3 -m bench")
+  (none)      compare the policies: make bench
+  run         play one scenario file
+  geo         play public satellite accesses: make geo
+  papers      run the papers' experiments again: make papers
+  report      draw the report of a comparison again
+  readme      write the READMEs' tables from the results
+  oracle      recompute every window of a kept run
+  calibrate   compare the emulated link with what its scenario claims
+  boots       boot the guest again and again and compare its memory
+  links       write the data file of a hundred random links
+  prune       remove kept runs of another image or emulator than the current
+
+options of the comparison:
+  --kernel SERIES   series of the packaged kernel: 6.1 (default), 6.12, 6.1-rt or 6.12-rt
+  --fresh           play every run again
+  --name NAME       write to results/NAME (geo)
+  --long            add a 100 Mbit/s link with random loss"""
+
+OF_COMMANDS = ("run", "prune")      # names that commands.py has, beside the comparison
+# Where main(words) of the other names is.
+PROGRAMS = {
+    "geo": "compare.geo", "report": "compare.webpage", "readme": "compare.readme",
+    "papers": "papers.command", "oracle": "oracle.command", "calibrate": "measure.calibrate",
+    "boots": "lab.boots", "links": "scenario.links",
+}
 
 
-def _oracle():
-    """The check of a run's windows against the papers; a package of the tests, and no part of
-    what a comparison needs."""
+def main(words: list[str]) -> int:
+    """The exit status of the command that the words name."""
+    if words in (["-h"], ["--help"]):
+        print(USAGE)
+        return 0
+    program, rest = "commands", words
+    if words and words[0] in PROGRAMS:
+        program, rest = PROGRAMS[words[0]], words[1:]
+    elif words and words[0] not in OF_COMMANDS and not words[0].startswith("-"):
+        print(f"bench: no command {words[0]}: python3 -m bench --help lists them", file=sys.stderr)
+        return 2
     try:
-        from selftests import oracle
-    except ImportError:
-        return None
-    return oracle.check
-
-
-def run_comparison(arguments, console: Console) -> None:
-    began = time.monotonic()
-    made = compare.plan(long=arguments.long)
-    compare.check_plan(made)
-    console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
-                  "first use fetches packages and boots once")
-    lab = Lab(arguments.kernel)
-    runs = compare.run_all(lab, made.items, console, use_cache=not arguments.fresh)
-    data = compare.collect(made, runs, _oracle())
-    cached = sum(run.from_cache for run in runs)
-    fresh = [run for run in runs if not run.from_cache] or runs
-    data["about"] = {
-        "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
-        "date": datetime.date.today().isoformat(), "commit": commit(),
-        "command": "make bench" + " LONG=1" * arguments.long,
-        "runs": len(runs), "from_cache": cached, "wall_s": time.monotonic() - began,
-        "speed": compare.speed(runs, made.items),
-        "restore_s": float(np.median([run.meta["restore_wall_s"] for run in fresh])),
-        "cores": len(os.sched_getaffinity(0)),
-        "modules": {name: version for run in runs for name, version in run.meta["modules"].items()},
-    }
-    folder = TOP / "results" / arguments.name
-    report.write_json(data, folder)
-    page = report.write_report(data, folder)
-    report.print_tables(data, console)
-    about = data["about"]
-    console.print(f"\n{about['runs']} runs, {cached} of them from the cache, "
-                  f"{about['wall_s']:.0f} s wall on {about['cores']} cores")
-    if about["speed"]:          # of a 2 Mbit/s link, if one was asked for
-        console.print(f"lab speed: {about['speed']:.1f} virtual seconds per wall second "
-                      f"(one 2 Mbit/s flow), restore {about['restore_s']:.2f} s")
-    console.print(f"report: {page.relative_to(TOP)}, data: "
-                  f"{(folder / 'bench.json').relative_to(TOP)}")
-    wrong = [policy for policy, said in data.get("checks", {}).items() if said["differences"]]
-    if wrong:
-        raise LabError(f"windows differ from what the oracle recomputed: {', '.join(wrong)}")
-
-
-def run_one(arguments, console: Console) -> None:
-    chosen = scenario.load(arguments.file)
-    if arguments.seed is not None:
-        chosen = dataclasses.replace(chosen, seed=arguments.seed).check()
-    if arguments.cc:
-        chosen = dataclasses.replace(chosen, flows=tuple(
-            dataclasses.replace(flow, cc=arguments.cc) for flow in chosen.flows)).check()
-    if arguments.engine == "host":
-        run = host.run(chosen)
-    else:
-        run = Lab(arguments.kernel, chosen.extras).run(chosen, use_cache=not arguments.fresh)
-    console.print(f"{chosen.title}: kernel {run.meta['kernel']}, seed {chosen.seed}"
-                  + (", from the cache" if run.from_cache else ""))
-    for number, flow in enumerate(chosen.flows):
-        console.print(f"  flow {number} {flow.cc}: {describe(run, number)}")
-    if chosen.bottleneck:
-        console.print(f"  queue drops {measure.queue_drops(run)}, "
-                      f"link losses {measure.link_losses(run)}")
-    console.print(f"  hash {run.hash}\n  files {run.folder.relative_to(TOP)}", soft_wrap=True)
-
-
-def forget_old(arguments, console: Console) -> None:
-    count, size = prune.prune()
-    console.print(f"{count} runs removed, {size / 1e6:.0f} MB")
-
-
-def describe(run: Run, number: int) -> str:
-    """What became of a flow: by the capture at `sender`, or where that has not all of it, by what the
-    kernel of the host that sends has counted."""
-    flow, chosen = run.scenario.flows[number], run.scenario
-    if flow.tool in ("flow", "iperf3") and flow.source == "sender" and \
-            chosen.capture and "sender" in chosen.captures:
-        view = measure.FlowView(run, number)
-        took = view.transfer_s(flow.bytes) if flow.bytes else None
-        if took is not None:
-            ideal = f" (ideal {chosen.ideal_s(flow.bytes):.3f} s)" \
-                if chosen.bottleneck and flow.to == "receiver" else ""
-            said = f"{flow.bytes} bytes in {took:.3f} s{ideal}"
-        elif flow.bytes:
-            said = f"{int(view.ack_bytes.max(initial=0))} of {flow.bytes} bytes"
-        else:
-            said = f"{view.goodput_mbit(flow.seconds):.3f} Mbit/s over {flow.seconds} s"
-        return f"{said}, {int(view.is_retransmit.sum())} retransmissions"
-    told = run.json(f"flow-{number}.json")
-    if "bytes_acked" in told:
-        return (f"{told['bytes_acked']} bytes in {told['busy_time'] / 1e6:.3f} s of sending, "
-                f"by {flow.source}, {told['total_retrans']} retransmissions")
-    if "end" in told:               # iperf3's
-        sent = told["end"].get("sum_sent") or told["end"]["sum"]
-        return f"{sent['bytes']} bytes in {sent['seconds']:.3f} s, by {flow.source}'s iperf3"
-    return f"{flow.tool} from {flow.source} to {flow.to}, in whole"
-
-
-def add_lab_options(parser, kernel=argparse.SUPPRESS, fresh=argparse.SUPPRESS,
-                    name=argparse.SUPPRESS) -> None:
-    parser.add_argument("--kernel", default=kernel,
-                        help="series of the packaged kernel: 6.1 (the default) or 6.12")
-    parser.add_argument("--fresh", action="store_true", default=fresh,
-                        help="run again what the cache has")
-    parser.add_argument("--name", default=name, help="folder under results/ (geo)")
-
-
-def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python3 -m bench", description=__doc__)
-    add_lab_options(parser, kernel="6.1", fresh=False, name="geo")
-    parser.add_argument("--long", action="store_true", help="a faster link at random loss, too")
-    commands = parser.add_subparsers(dest="command")
-    one = commands.add_parser("run", help="play one scenario file")
-    add_lab_options(one)        # behind `run`, too; without a default, which would undo those before
-    one.add_argument("file", type=Path)
-    one.add_argument("--seed", type=int)
-    one.add_argument("--cc", help="use this congestion control for every flow")
-    one.add_argument("--engine", choices=("lab", "host"), default="lab",
-                     help="lab: a kernel in virtual time; host: this machine, in real time")
-    commands.add_parser("prune", help="remove kept runs of another image or emulator than the current")
-    return parser
-
-
-def main() -> int:
-    parser = command_line()
-    arguments = parser.parse_args()
-    if not re.fullmatch(r"[\w.-]*\w[\w.-]*", arguments.name):
-        parser.error(f"--name {arguments.name}: letters, digits, dots and dashes only")
-    console = Console(highlight=False)
-    work = {"run": run_one, "prune": forget_old, None: run_comparison}[arguments.command]
-    return status_of("bench", lambda: work(arguments, console))
+        return importlib.import_module(f"bench.{program}").main(rest)
+    except ModuleNotFoundError as error:
+        if error.name.split(".")[0] in ("bench", "tools"):
+            raise
+        print(f"bench: no Python module {error.name}: run tools/setup, then /usr/bin/python3 -m bench",
+              file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from .lab.errors import LabError
-from .lab.paths import TOP
+from .errors import LabError
+from .paths import TOP
 
 
 def commit() -> str | None:

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Three of the bench's commands: the comparison, one scenario, and the removal of old runs."""
+
+import argparse
+import dataclasses
+import datetime
+import os
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from . import oracle
+from .compare import comparison, rows, terminal, webpage
+from .errors import LabError
+from .lab import host, machine, pool, prune
+from .lab.play import Lab
+from .measure import flow_view
+from .paths import TOP
+from .record.run import Run
+from .scenario import scenario
+from .scenario.scenario import Scenario
+from .status import commit, status_of
+
+
+def run_comparison(arguments, console: Console) -> None:
+    began = time.monotonic()
+    made = comparison.plan(long=arguments.long)
+    rows.check_plan(made)
+    console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
+                  "first use fetches packages and boots once")
+    lab = Lab(arguments.kernel)
+    runs = pool.run_all(lab, made.items, console, use_cache=not arguments.fresh)
+    data = rows.collect(made, runs, oracle.check)
+    cached = sum(run.from_cache for run in runs)
+    fresh = [run for run in runs if not run.from_cache] or runs
+    data["about"] = {
+        "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
+        "date": datetime.date.today().isoformat(), "commit": commit(),
+        "command": "make bench" + " LONG=1" * arguments.long,
+        "runs": len(runs), "from_cache": cached, "wall_s": time.monotonic() - began,
+        "speed": rows.speed(runs, made.items),
+        "restore_s": float(np.median([run.meta["restore_wall_s"] for run in fresh])),
+        "cores": len(os.sched_getaffinity(0)),
+        "modules": {name: version for run in runs for name, version in run.meta["modules"].items()},
+    }
+    folder = TOP / "results" / arguments.name
+    webpage.write_json(data, folder)
+    page = webpage.write_report(data, folder)
+    terminal.print_tables(data, console)
+    about = data["about"]
+    console.print(f"\n{about['runs']} runs, {cached} of them from the cache, "
+                  f"{about['wall_s']:.0f} s wall on {about['cores']} cores")
+    if about["speed"]:          # of a 2 Mbit/s link, if one was asked for
+        console.print(f"lab speed: {about['speed']:.1f} virtual seconds per wall second "
+                      f"(one 2 Mbit/s flow), restore {about['restore_s']:.2f} s")
+    console.print(f"report: {page.relative_to(TOP)}, data: "
+                  f"{(folder / 'bench.json').relative_to(TOP)}")
+    wrong = [policy for policy, said in data.get("checks", {}).items() if said["differences"]]
+    if wrong:
+        raise LabError(f"windows differ from what the oracle recomputed: {', '.join(wrong)}")
+
+
+def with_policies(chosen: Scenario, names: list[str]) -> Scenario:
+    """The scenario with one congestion control for all flows, or with one for each in their order."""
+    if len(names) not in (1, len(chosen.flows)):
+        raise LabError(f"--cc: {len(names)} names for {len(chosen.flows)} flows; "
+                       "give one for all, or one each")
+    if len(names) == 1:
+        names *= len(chosen.flows)
+    return dataclasses.replace(chosen, flows=tuple(
+        dataclasses.replace(flow, cc=name) for flow, name in zip(chosen.flows, names))).check()
+
+
+def run_one(arguments, console: Console) -> None:
+    chosen = scenario.load(arguments.file)
+    if arguments.seed is not None:
+        chosen = dataclasses.replace(chosen, seed=arguments.seed).check()
+    if arguments.cc:
+        chosen = with_policies(chosen, arguments.cc.split(","))
+    if arguments.engine == "host":
+        run = host.run(chosen)
+    else:
+        run = Lab(arguments.kernel, chosen.extras).run(chosen, use_cache=not arguments.fresh)
+    console.print(f"{chosen.title}: kernel {run.meta['kernel']}, seed {chosen.seed}"
+                  + (", from the cache" if run.from_cache else ""))
+    lines = [f"flow {number} {flow.cc}: {describe(run, number)}"
+             for number, flow in enumerate(chosen.flows)]
+    if chosen.bottleneck:
+        lines.append(f"queue drops {flow_view.queue_drops(run)}, "
+                     f"link losses {flow_view.link_losses(run)}")
+    if chosen.capture or chosen.trace:      # the hash is of what was recorded
+        lines.append(f"hash {run.hash}")
+    lines.append(f"files {run.folder.relative_to(TOP)}")
+    for line in lines:
+        console.print(f"  {line}", soft_wrap=True)
+
+
+def forget_old(arguments, console: Console) -> None:
+    count, size = prune.prune()
+    console.print(f"{count} runs removed, {size / 1e6:.0f} MB")
+
+
+def describe(run: Run, number: int) -> str:
+    """What became of a flow: by the capture at `sender`, or where that has not all of it, by what the
+    kernel of the host that sends has counted."""
+    flow, chosen = run.scenario.flows[number], run.scenario
+    if flow.tool in ("flow", "iperf3") and flow.source == "sender" and \
+            chosen.capture and "sender" in chosen.captures:
+        view = flow_view.FlowView(run, number)
+        took = view.transfer_s(flow.bytes) if flow.bytes else None
+        if took is not None:
+            ideal = f" (ideal {chosen.ideal_s(flow.bytes):.3f} s)" \
+                if chosen.bottleneck and flow.to == "receiver" else ""
+            said = f"{flow.bytes} bytes in {took:.3f} s{ideal}"
+        elif flow.bytes:
+            said = f"{int(view.ack_bytes.max(initial=0))} of {flow.bytes} bytes"
+        else:
+            said = f"{view.goodput_mbit(flow.seconds):.3f} Mbit/s over {flow.seconds} s"
+        return f"{said}, {int(view.is_retransmit.sum())} retransmissions"
+    told = run.json(f"flow-{number}.json")
+    if "bytes_acked" in told:
+        return (f"{told['bytes_acked']} bytes in {told['busy_time'] / 1e6:.3f} s of sending, "
+                f"by {flow.source}, {told['total_retrans']} retransmissions")
+    if "end" in told:               # iperf3's
+        sent = told["end"].get("sum_sent") or told["end"]["sum"]
+        return f"{sent['bytes']} bytes in {sent['seconds']:.3f} s, by {flow.source}'s iperf3"
+    return f"{flow.tool} from {flow.source} to {flow.to}, in whole"
+
+
+def add_lab_options(parser, kernel=argparse.SUPPRESS, fresh=argparse.SUPPRESS,
+                    name=argparse.SUPPRESS) -> None:
+    parser.add_argument("--kernel", default=kernel,
+                        help="series of the packaged kernel: 6.1 (the default), 6.12, 6.1-rt or 6.12-rt")
+    parser.add_argument("--fresh", action="store_true", default=fresh,
+                        help="run again what the cache has")
+    parser.add_argument("--name", default=name, help="folder under results/ (geo)")
+
+
+def command_line() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m bench")
+    add_lab_options(parser, kernel="6.1", fresh=False, name="geo")
+    parser.add_argument("--long", action="store_true", help="a faster link at random loss, too")
+    commands = parser.add_subparsers(dest="command")
+    one = commands.add_parser("run", help="play one scenario file")
+    add_lab_options(one)        # behind `run`, too; without a default, which would undo those before
+    one.add_argument("file", type=Path)
+    one.add_argument("--seed", type=int)
+    one.add_argument("--cc", metavar="NAME[,NAME...]",
+                     help="the congestion control of all flows, or of each in its order")
+    one.add_argument("--engine", choices=("lab", "host"), default="lab",
+                     help="lab: a kernel in virtual time; host: this machine, in real time")
+    commands.add_parser("prune", help="remove kept runs of another image or emulator than the current")
+    return parser
+
+
+def main(words: list[str]) -> int:
+    parser = command_line()
+    arguments = parser.parse_args(words)
+    if not re.fullmatch(r"[\w.-]*\w[\w.-]*", arguments.name):
+        parser.error(f"--name {arguments.name}: letters, digits, dots and dashes only")
+    console = Console(highlight=False)
+    work = {"run": run_one, "prune": forget_old, None: run_comparison}[arguments.command]
+    return status_of("bench", lambda: work(arguments, console))

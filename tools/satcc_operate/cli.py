@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The arguments of satcc, its exit status, and its errors of one line."""
+
+import argparse
+import os
+import sys
+
+from . import doctor, metrics, route, status, tune
+from .host import NAMESPACES, Host, OperateError, UsageError, enter
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def positive(text):
+    """A number above 0, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return value
+
+
+def whole(least, most, what):
+    """A parser of whole numbers in a range, for argparse."""
+    def parse(text):
+        if not text.isdigit() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not {what} ({least} to {most})")
+        return int(text)
+    return parse
+
+
+def add_command(commands, name, function, summary, examples, parents):
+    """A sub-command with examples below its help."""
+    lines = "\n".join(f"  {line}" for line in examples)
+    parser = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.",
+                                 epilog=f"examples:\n{lines}", parents=parents,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.set_defaults(function=function)
+    return parser
+
+
+def shared_options():
+    """The options of every sub-command."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--netns", metavar="NAME", help="work in this network namespace")
+    shared.add_argument("--json", action="store_true", help="print JSON")
+    return shared
+
+
+def add_status(commands, shared):
+    parser = add_command(commands, "status", status.run,
+                         "show modules, selection, routes with a policy, and connections by policy",
+                         ["satcc status", "satcc status --watch 5", "satcc status --json | jq .sockets"],
+                         [shared])
+    parser.add_argument("--watch", nargs="?", type=positive, const=2.0, metavar="SECONDS",
+                        help="print again and again, with the goodput since the time before; "
+                        "default: every 2 seconds")
+
+
+def add_route(commands, shared):
+    group = add_command(commands, "route", None, "give a policy to a prefix, and keep it over a reboot",
+                        ["satcc route add 203.0.113.0/24 satcc",
+                         "satcc route add default satcc --port 443 --dry-run",
+                         "satcc route list", "satcc route save"], [])
+    verbs = group.add_subparsers(dest="verb", required=True, metavar="VERB")
+    change = argparse.ArgumentParser(add_help=False, parents=[shared])
+    change.add_argument("--dry-run", action="store_true", help="print the commands, change nothing")
+    add_route_verbs(verbs, shared, change)
+
+
+def add_route_verbs(verbs, shared, change):
+    adding = add_command(verbs, "add", route.add, "give a policy to new connections to a prefix",
+                         ["satcc route add 203.0.113.0/24 satcc --initcwnd 20",
+                          "satcc route add 2001:db8:1::/48 satcc --lock",
+                          "satcc route add default satcc --port 443"], [change])
+    removing = add_command(verbs, "del", route.delete, "remove satcc's route to a prefix",
+                           ["satcc route del 203.0.113.0/24",
+                            "satcc route del default --port 443"], [change])
+    for parser in (adding, removing):
+        parser.add_argument("prefix", metavar="PREFIX",
+                            help="IPv4 or IPv6; default, default6: all addresses")
+        parser.add_argument("--port", type=whole(1, 65535, "a port"), metavar="N",
+                            help="only connections from this local port")
+    adding.add_argument("policy", metavar="POLICY", help="the congestion control; its module is loaded")
+    adding.add_argument("--lock", action="store_true", help="refuse an application's own choice")
+    adding.add_argument("--initcwnd", type=whole(1, 65535, "a number of segments"), metavar="N",
+                        help="the initial window in segments")
+    removing.add_argument("policy", nargs="?", metavar="POLICY",
+                          help="refuse if the route has another policy")
+    add_command(verbs, "list", route.list_routes, "list satcc's routes",
+                ["satcc route list --json"], [shared])
+    add_command(verbs, "flush", route.flush, "remove the routes and rules that satcc added, no other",
+                ["satcc route flush --dry-run"], [change])
+    add_command(verbs, "save", route.save_routes, f"write satcc's routes to /{route.STORE}, of a "
+                "namespace to routes-NAME.json beside it",
+                ["satcc route save"], [change])
+    add_command(verbs, "restore", route.restore, "add the routes that save wrote: all or none",
+                ["satcc route restore"], [change])
+
+
+def add_doctor(commands, shared):
+    add_command(commands, "doctor", doctor.run,
+                "find reasons why a policy is not in effect, each with the command that mends it",
+                ["satcc doctor", "satcc doctor --json | jq -r '.[].mend'",
+                 "satcc doctor > /dev/null || echo 'satcc: see satcc doctor' | mail -s satcc root"],
+                [shared])
+
+
+def with_unit(units):
+    """A parser of numbers with a unit, for argparse."""
+    def parse(text):
+        try:
+            return tune.quantity(text, units)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return parse
+
+
+def add_tune(commands, shared):
+    parser = add_command(commands, "tune", tune.run,
+                         "print what a host has to set for a path, as a file for sysctl.d",
+                         ["satcc tune --rate 10mbit --rtt 600ms",
+                          "satcc tune --rate 10mbit --rtt 600ms > /etc/sysctl.d/90-satcc-path.conf",
+                          "satcc tune --rate 10mbit --rtt 600ms --flows 4 --apply",
+                          "satcc tune --undo"], [shared])
+    parser.add_argument("--rate", type=with_unit(tune.UNITS), metavar="RATE", help="10mbit, 1.5gbit")
+    parser.add_argument("--rtt", type=with_unit(tune.TIMES), metavar="TIME", help="600ms, 0.6s")
+    parser.add_argument("--flows", type=whole(1, 1000000, "a number of connections"), default=1,
+                        metavar="N", help="connections that share the path; default: 1")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--apply", action="store_true",
+                        help="set the sysctls, and record the old values")
+    action.add_argument("--undo", action="store_true", help="set the recorded values")
+
+
+def add_metrics(commands, shared):
+    parser = add_command(commands, "metrics", metrics.run,
+                         "print sums by policy in the text format of Prometheus",
+                         ["satcc metrics",
+                          "satcc metrics -o /var/lib/prometheus/node-exporter/satcc.prom"], [shared])
+    parser.add_argument("-o", "--output", metavar="FILE",
+                        help="write to this file, which appears whole; default: standard output")
+
+
+def arguments_parser():
+    parser = argparse.ArgumentParser(
+        prog="satcc", description="See, select and check TCP congestion controls. See satcc(8).")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    shared = shared_options()
+    add_status(commands, shared)
+    add_route(commands, shared)
+    add_doctor(commands, shared)
+    add_tune(commands, shared)
+    add_metrics(commands, shared)
+    return parser
+
+
+def run(options):
+    """The sub-command, in the namespace of --netns; its exit status."""
+    if options.netns:
+        enter(f"/{NAMESPACES}/{options.netns}")
+    return options.function(Host(namespace=options.netns), options)
+
+
+def main(arguments=None):
+    """The program; its exit status."""
+    options = arguments_parser().parse_args(arguments)
+    try:
+        return run(options)
+    except OperateError as error:
+        print(f"satcc: {error}", file=sys.stderr)
+        return USAGE if isinstance(error, UsageError) else FAILED
+    except BrokenPipeError:         # the reader of our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return FAILED

@@ -1,0 +1,555 @@
+# SPDX-License-Identifier: GPL-2.0
+"""satcc doctor: reasons why a selected policy is not in effect, or works badly.
+
+CHECKS has the checks.  Each yields Findings; a healthy host has none.
+"""
+
+import dataclasses
+import json
+import re
+import shlex
+
+from . import configuration, fib, policies, route, sockets
+from .host import OperateError, in_namespace
+
+FINDINGS = 1                            # exit status
+SEND_BUFFER = 4 << 20                   # bytes: the kernel's own maximum where memory is not scarce
+DROPS = 1000                            # so many packets may be dropped, and one of so many
+LOOKUPS = 500                           # peers whose route is asked for
+QUEUES = ("pfifo_fast", "pfifo", "fq")  # qdiscs that fq may replace: nothing else is configured there
+AQMS = ("cake", "choke", "codel", "dualpi2", "fq_codel", "fq_pie", "gred", "hhf", "pie", "red", "sfb",
+        "sfq")                          # qdiscs whose drops are their work
+KERNEL_PROTOCOL = "2"
+
+NEEDED = {
+    "net.ipv4.tcp_sack": ("sack-off", "SACK is off: a window with several losses takes an RTT for each"),
+    "net.ipv4.tcp_timestamps": ("timestamps-off", "timestamps are off: retransmissions give no RTT, "
+                                "and no undo is possible"),
+    "net.ipv4.tcp_window_scaling": ("window-scaling-off", "window scaling is off: "
+                                    "no window is larger than 64 kB, 0.9 Mbit/s at 600 ms"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One line.  mend: the command that mends it."""
+    name: str
+    text: str
+    mend: str
+
+
+class View:
+    """The host, with what several checks need, read once."""
+
+    def __init__(self, host):
+        self.host = host
+        self.release = host.release()
+        self.available = policies.available(host)
+        self.default = policies.default(host)
+        self.index = policies.index(host, self.release)
+        self.sysctls = configuration.sysctls(host)
+        self.routes = [each for family in fib.families()
+                       for each in fib.routes(host, family, "table", "all")
+                       if each["type"] == fib.UNICAST]
+        self.sockets = sockets.live(host, "-a", "-p")
+
+    def configured(self):
+        """The policies that files name for the next boot: policy -> the file.
+
+        A bad file of routes is a finding of its own.
+        """
+        names = {}
+        try:
+            file = f"/{route.store_file(self.host)}"
+            names = {request.policy: file for request in route.stored(self.host) or []}
+        except OperateError:
+            pass
+        for name in (policies.ALLOWED, policies.DEFAULT):
+            setting = self.sysctls.get(name)
+            names.update({policy: setting.file for policy in setting.value.split()} if setting else {})
+        return names
+
+    def can_load(self, policy):
+        """Whether the kernel has a policy, or modprobe finds its module."""
+        module = policies.module_name(policy)
+        return (policy in self.available or module in self.index
+                or policies.builtin(self.host, self.release, module))
+
+    def pack(self):
+        """The modules of the pack that are installed for the running kernel, or loaded."""
+        modules = [policies.module_name(policy) for policy in policies.POLICIES]
+        return [module for module in modules
+                if module in self.index or policies.loaded(self.host, module)]
+
+    def users(self, policy):
+        """Whether something besides a program's own choice gives the policy to connections."""
+        return (policy == self.default or any(fib.policy(each) == policy for each in self.routes)
+                or any(socket.policy == policy for socket in self.sockets))
+
+
+# ---- modules ---------------------------------------------------------------
+
+def install_command(view, release):
+    """The command that installs the pack for a kernel, in its source's folder."""
+    if view.host.path("var/lib/dkms/satcc").is_dir():
+        command = f"dkms autoinstall -k {release}"
+    else:
+        command = "make install" + ("" if release == view.release else f" KERNELRELEASE={release}")
+    if not view.host.path(f"lib/modules/{release}/build").exists():
+        command = f"apt install linux-headers-{release} && {command}"
+    return command
+
+
+def modules_of_running_kernel(view):
+    install = install_command(view, view.release)
+    if not view.pack():
+        yield Finding("module-missing", f"no policy of satcc is installed for the running kernel "
+                      f"{view.release}", install)
+    for policy, file in view.configured().items():
+        if view.can_load(policy):
+            continue
+        if policy in policies.POLICIES:
+            if view.pack():
+                yield Finding("module-missing", f"{file} names {policy}, and its module is not "
+                              f"installed for the running kernel {view.release}", install)
+        else:
+            yield Finding("policy-unknown", f"{file} names {policy}, and the kernel has no such policy",
+                          f"$EDITOR {file}")
+
+
+def modules_of_newest_kernel(view):
+    kernels = policies.releases(view.host)
+    newest = kernels[-1] if kernels else view.release
+    if newest == view.release:
+        return
+    there = policies.index(view.host, newest)
+    missing = [module for module in view.pack() if module not in there
+               and not policies.builtin(view.host, newest, module)]
+    if missing:
+        yield Finding("module-missing-newest", f"the kernel {newest}, which the next boot may use, "
+                      f"lacks {', '.join(missing)}", install_command(view, newest))
+
+
+def modules_without_depmod(view):
+    files = policies.files_of(view.host, view.release)
+    missing = sorted(set(files) - set(view.index))
+    if missing:
+        yield Finding("module-not-indexed", f"modprobe does not find {', '.join(missing)} although the "
+                      "file is installed", f"depmod {view.release}")
+
+
+def installed_pack(view):
+    """(module, bytes of its file) of each module of the pack that is not compressed with zstd.
+
+    Raises OperateError.
+    """
+    return [(module, policies.module_bytes(view.host, view.index[module])) for module in view.pack()
+            if module in view.index and not str(view.index[module]).endswith(".zst")]
+
+
+def unsigned_modules(view):
+    enforced = policies.signatures_enforced(view.host)
+    if not enforced:
+        return
+    missing = [module for module, data in installed_pack(view) if not policies.is_signed(data)]
+    for module in missing:
+        path = f"/{str(view.index[module]).lstrip('/')}"
+        yield Finding("module-unsigned", f"the kernel refuses {module}: it has no signature, and "
+                      f"{enforced} is in force",
+                      f"/lib/modules/{view.release}/build/scripts/sign-file sha256 "
+                      f"/var/lib/dkms/mok.key /var/lib/dkms/mok.pub {path}")
+
+
+def stale_modules(view):
+    for module, data in installed_pack(view):
+        there, running = policies.source_version(data), view.host.read(f"sys/module/{module}/srcversion")
+        if there and running and there != running:
+            yield Finding("module-stale", f"the loaded {module} ({running}) is not the installed one "
+                          f"({there})", reload_command(module))
+
+
+def blocked_modules(view):
+    pack = [policies.module_name(policy) for policy in policies.POLICIES]
+    for module, setting in configuration.blocked(view.host).items():
+        if module in pack:
+            yield Finding("module-blocked", f"{setting.file} keeps {module} from being loaded: "
+                          f"{setting.value}", unblock_command(module, setting.file))
+
+
+def unblock_command(module, file):
+    """The command that deletes the lines that block a module, in any spelling, and no other line."""
+    spelling = module.replace("_", "[-_]")
+    return f"sed -Ei '/^\\s*(blacklist|install)\\s+{spelling}(\\s|$)/d' {file}"
+
+
+def module_parameters(view):
+    for (module, name), setting in configuration.options(view.host).items():
+        if module not in view.pack() or not policies.loaded(view.host, module):
+            continue
+        now = policies.parameters(view.host, module).get(name)
+        if now is None:
+            yield Finding("parameter-unknown", f"{setting.file} sets {name} of {module}, which has no "
+                          "such parameter", f"$EDITOR {setting.file}")
+        elif not same_value(now, setting.value):
+            yield Finding("parameter-differs", f"{name} of {module} is {now}, and {setting.file} says "
+                          f"{setting.value}", parameter_command(view, module, name, setting.value))
+
+
+def parameter_command(view, module, name, value):
+    """The command that sets a parameter: some can be set only when their module is loaded."""
+    file = f"sys/module/{module}/parameters/{name}"
+    if policies.is_writable(view.host, file):
+        return f"echo {shlex.quote(value)} > /{file}"
+    return reload_command(module)
+
+
+def reload_command(module):
+    return f"modprobe -r {module} && modprobe {module}"
+
+
+def same_value(one, other):
+    """Whether two texts are one value of a parameter: Y is 1, 0x10 is 16."""
+    def plain(text):
+        text = {"Y": "1", "y": "1", "N": "0", "n": "0"}.get(text, text)
+        try:
+            return int(text, 0)
+        except ValueError:
+            return text
+    return plain(one) == plain(other)
+
+
+def held_modules(view):
+    """Of the whole host: what holds a module may be in a namespace that --netns does not name."""
+    if view.host.namespace:
+        return
+    for policy in policies.POLICIES:
+        module = policies.module_name(policy)
+        count = policies.reference_count(view.host, module) or 0
+        count -= len(view.host.names(f"sys/module/{module}/holders"))
+        if count > 0 and not holders(view, policy):
+            yield held(view, module, count)
+
+
+def held(view, module, count):
+    """Where there are namespaces that satcc does not look into, one of them may hold the module."""
+    text = (f"{module} is held {count} times, and neither a socket nor a default policy that satcc can "
+            "see does it")
+    if unnamed := view.host.unnamed_namespaces():
+        return Finding("module-held", f"{text}; a network namespace without a name may, such as that of "
+                       f"process {unnamed[0]}", f"nsenter -t {unnamed[0]} -n ss -taiO   "
+                       "# lsns -t net lists all such namespaces")
+    return Finding("module-held", f"{text}; see modules/patches/README.md", "reboot")
+
+
+def holders(view, policy):
+    """Whether a socket or a namespace's default policy is what holds the module of a policy."""
+    if policy == view.default or any(socket.policy == policy for socket in view.sockets):
+        return True
+    return any(policy in used for used in in_namespaces(view, held_there))
+
+
+def in_namespaces(view, look):
+    """What a function of the host finds in each named namespace.  Raises OperateError."""
+    return [in_namespace(path, lambda: look(view.host)) for path in view.host.namespaces().values()]
+
+
+def held_there(host):
+    """The policies that this thread's namespace holds."""
+    return {policies.default(host), *(each.policy for each in sockets.live(host, "-a"))}
+
+
+def selected_there(host):
+    """The policies that something in this thread's namespace selects."""
+    return held_there(host) | {fib.policy(each) for family in fib.families()
+                               for each in fib.routes(host, family, "table", "all")}
+
+
+# ---- selection -------------------------------------------------------------
+
+def load_at_boot(view):
+    """For the default policy the kernel loads the module itself, for the allowed ones it does not."""
+    early = configuration.boot_modules(view.host)
+    setting = view.sysctls.get(policies.ALLOWED)
+    for policy in setting.value.split() if setting else []:
+        module = policies.module_name(policy)
+        is_module = module in view.index or policies.is_module(view.host, module)
+        if is_module and module not in early:
+            early = early | {module}
+            yield Finding("load-missing", f"{setting.file} names {policy}, and no file in "
+                          f"modules-load.d loads {module} before it is read",
+                          f"echo {module} >> /etc/modules-load.d/satcc.conf")
+
+
+def selection_in_force(view):
+    """The files are for the host's first namespace, so one that was asked for by name has no finding.
+
+    The kernel allows more than the list: the default, and what a module allows of itself.
+    """
+    if view.host.namespace:
+        return
+    setting = view.sysctls.get(policies.DEFAULT)
+    if setting and setting.value != view.default:
+        yield not_in_force("default", policies.DEFAULT, view.default, setting)
+    setting, allowed = view.sysctls.get(policies.ALLOWED), policies.allowed(view.host)
+    if setting and not set(setting.value.split()) <= set(allowed):
+        yield not_in_force("allowed", policies.ALLOWED, " ".join(allowed), setting)
+
+
+def not_in_force(what, name, now, setting):
+    return Finding(f"{what}-not-in-force", f"{name} is '{now}', and {setting.file} says "
+                   f"'{setting.value}'", f"sysctl -w {name}={shlex.quote(setting.value)}")
+
+
+def allowed_policies(view):
+    """The list is the whole host's, and another namespace than the first cannot write it."""
+    if view.host.namespace:
+        return
+    allowed = policies.allowed(view.host)
+    unused = [policy for policy in policies.POLICIES if policy in view.available
+              and policy not in allowed and not view.users(policy)]
+    elsewhere = set().union(*in_namespaces(view, selected_there)) if unused else set()
+    for policy in unused:
+        if policy not in elsewhere:
+            yield Finding("policy-not-allowed", f"{policy} is loaded and nothing selects it, and "
+                          "ordinary users may not",
+                          f"sysctl -w {policies.ALLOWED}='{' '.join([*allowed, policy])}'")
+
+
+def loud_default(view):
+    if view.default in policies.LOUD:
+        yield Finding("default-loud", f"{view.default} is the policy of the whole host: it "
+                      f"{policies.LOUD[view.default]}",
+                      f"sysctl -w {policies.DEFAULT}=cubic && satcc route add PREFIX {view.default}")
+
+
+def namespace_defaults(view):
+    wanted = not view.host.namespace and (view.default in policies.POLICIES
+                                          or policies.DEFAULT in view.sysctls)
+    for name, path in view.host.namespaces().items() if wanted else ():
+        there = in_namespace(path, lambda: policies.default(view.host))
+        if there != view.default:
+            yield Finding("namespace-differs", f"the namespace {name} has the default policy {there}, "
+                          f"and this one {view.default}",
+                          f"ip netns exec {name} sysctl -w {policies.DEFAULT}={view.default}")
+
+
+# ---- routes ----------------------------------------------------------------
+
+def add_command(each):
+    """The command that adds one of satcc's routes again."""
+    port, initcwnd = fib.port_of(each), fib.metrics(each).get("initcwnd")
+    return add_words(each["prefix"], fib.policy(each), port, "congestion" in each["locks"], initcwnd)
+
+
+def add_words(prefix, policy, port=None, lock=False, initcwnd=None):
+    return " ".join(["satcc route add", str(prefix), policy, *([f"--port {port}"] if port else []),
+                     *(["--lock"] if lock else []), *([f"--initcwnd {initcwnd}"] if initcwnd else [])])
+
+
+def shadowed_routes(view):
+    with_policy = [each for each in view.routes if fib.policy(each) and not fib.port_of(each)]
+    for other in preferred_routes(view.routes):
+        losers = [each for each in with_policy if takes_away(other, each)]
+        if losers:
+            each = max(losers, key=lambda loser: loser["prefix"].prefixlen)
+            yield Finding("route-shadowed", f"{other['prefix']} has a route of its own without a "
+                          f"policy, so {fib.policy(each)} of {each['prefix']} does not reach it",
+                          add_words(other["prefix"], fib.policy(each)))
+
+
+def preferred_routes(listed):
+    """Of the routes to one prefix in one table the one that the kernel uses: it lists that one first."""
+    preferred = {}
+    for each in listed:
+        preferred.setdefault((each["table"], each["prefix"]), each)
+    return preferred.values()
+
+
+def takes_away(other, each):
+    """Whether a route takes connections over the same device away from one with a policy.
+
+    A route on the link, as of a router's advertisement, takes none from one through a gateway: its
+    hosts are not behind the path.
+    """
+    on_link = not fib.gateway(other) and fib.gateway(each)
+    return (other["family"] == each["family"] and other["table"] == each["table"] and not on_link
+            and not fib.policy(other) and other["protocol"] != KERNEL_PROTOCOL
+            and fib.device(other) == fib.device(each) and other["prefix"].subnet_of(each["prefix"]))
+
+
+def stale_routes(view):
+    for each in filter(fib.is_own, view.routes):
+        table = fib.MAIN if fib.port_of(each) else each["table"]
+        try:
+            covering = route.covering_route(view.host, each["prefix"], table)
+        except OperateError:
+            yield Finding("route-stale", f"the route that satcc copied for {each['prefix']} is gone",
+                          f"satcc route del {each['prefix']}"
+                          + (f" --port {fib.port_of(each)}" if fib.port_of(each) else ""))
+            continue
+        if next_hops(covering) != next_hops(each):
+            yield Finding("route-stale", f"{each['prefix']} goes via {way(each)}, and without satcc's "
+                          f"route it would go via {way(covering)}", add_command(each))
+
+
+def way(each):
+    """192.0.2.2 on eth0"""
+    return f"{fib.gateway(each) or 'the link'} on {fib.device(each)}"
+
+
+def next_hops(each):
+    """The next hops of a route, to compare them with another's."""
+    return [fib.hop_words(hop) for hop in each.get("nexthops", [])] or fib.hop_words(each)
+
+
+def saved_routes(view):
+    in_effect = route.requests_in_effect(view.host)
+    try:
+        saved = route.stored(view.host) or []
+    except OperateError as error:
+        yield Finding("saved-file-bad", str(error), "satcc route save")
+        return
+    for request in in_effect:
+        if request not in saved:
+            yield Finding("route-not-saved", f"satcc's route to {request} is gone after a reboot",
+                          "satcc route save")
+    for request in saved:
+        if (request.prefix, request.port) not in [(each.prefix, each.port) for each in in_effect]:
+            yield Finding("route-not-restored", f"the saved route to {request} is not in effect",
+                          "satcc route restore")
+
+
+def port_routes(view):
+    for each in filter(fib.is_own, view.routes):
+        port = fib.port_of(each)
+        if port:
+            present = fib.own_rules(view.host, each["family"])
+            if any(words not in present for words in route.port_rules(each["prefix"], port)):
+                yield Finding("rule-missing", f"no rule leads connections from port {port} to satcc's "
+                              f"route to {each['prefix']}", add_command(each))
+
+
+# ---- connections -----------------------------------------------------------
+
+def own_choices(view):
+    """Connections whose policy is not their route's, by route and policy."""
+    groups = {}
+    for socket, chosen in with_routes(view):
+        if fib.policy(chosen) and fib.policy(chosen) != socket.policy:
+            key = chosen["prefix"], chosen["table"], socket.policy
+            groups.setdefault(key, (chosen, []))[1].append(socket)
+    for (prefix, _, policy), (chosen, group) in groups.items():
+        programs = sorted({name for socket in group for name in socket.programs}) or ["a program"]
+        yield Finding("application-policy", f"connections to {prefix} use {policy} ({len(group)} now), "
+                      f"and their route says {fib.policy(chosen)}: {', '.join(programs)} chose it, or "
+                      "they are older than the route", lock_command(chosen))
+
+
+def lock_command(chosen):
+    """The command that locks a route's policy.  The initcwnd of others' routes is copied anyway."""
+    initcwnd = fib.metrics(chosen).get("initcwnd") if fib.is_own(chosen) else None
+    return (add_words(chosen["prefix"], fib.policy(chosen), fib.port_of(chosen), True, initcwnd)
+            + "   # then restart the program")
+
+
+def with_routes(view):
+    """(socket, route) of each connection to a prefix that some route gives a policy."""
+    prefixes = [each["prefix"] for each in view.routes if fib.policy(each)]
+    chosen = {}
+    for socket in view.sockets:
+        if not socket.policy or not socket.peer or socket.state == "LISTEN":
+            continue
+        if any(socket.peer in prefix for prefix in prefixes):
+            key = socket.peer, socket.local_port
+            if key not in chosen and len(chosen) < LOOKUPS:
+                chosen[key] = fib.chosen_route(view.host, socket.peer, "ipproto", "tcp", "sport",
+                                               str(socket.local_port), "dport", str(socket.peer_port))
+            if chosen.get(key):
+                yield socket, chosen[key]
+
+
+# ---- the way out -----------------------------------------------------------
+
+def tcp_options(view):
+    for name, (finding, text) in NEEDED.items():
+        if view.host.sysctl(name) == "0":
+            yield Finding(finding, text, f"sysctl -w {name}=1")
+
+
+def send_buffer(view):
+    words = (view.host.sysctl("net.ipv4.tcp_wmem") or "").split()
+    if len(words) == 3 and int(words[2]) < SEND_BUFFER:
+        wanted = f"{words[0]} {words[1]} {SEND_BUFFER}"
+        yield Finding("send-buffer-small", f"a connection has at most {words[2]} bytes of send buffer: "
+                      "its window cannot grow beyond some half of that",
+                      f"sysctl -w net.ipv4.tcp_wmem='{wanted}'   # satcc tune computes it for a path")
+
+
+def qdisc_drops(view):
+    devices = {fib.device(each) for each in view.routes
+               if fib.policy(each) or each["prefix"].prefixlen == 0} - {"lo", ""}
+    listed = view.host.run_json(["tc", "-s", "-j", "qdisc", "show"]) if devices else []
+    for qdisc in listed:
+        if qdisc.get("root") and qdisc.get("dev") in devices:
+            drops, packets = harmful_drops(qdisc, listed), qdisc.get("packets", 0)
+            if drops >= DROPS and drops * DROPS > packets + drops:
+                yield Finding("qdisc-drops", f"the qdisc {qdisc['kind']} of {qdisc['dev']} has dropped "
+                              f"{drops} of {packets + drops} packets before they left the host",
+                              qdisc_command(qdisc))
+
+
+def harmful_drops(root, listed):
+    """The drops of a device's root, which counts its children's too, without those of AQMs."""
+    if root["kind"] in AQMS:
+        return 0
+    return root.get("drops", 0) - sum(each.get("drops", 0) for each in listed
+                                      if each.get("dev") == root["dev"] and each["kind"] in AQMS)
+
+
+def qdisc_command(qdisc):
+    """A longer queue; the command that shows its limit where more than a queue is configured."""
+    if qdisc["kind"] not in QUEUES:
+        return f"tc -s qdisc show dev {qdisc['dev']}   # then raise its limit"
+    more = " flow_limit 2000" if qdisc["kind"] == "fq" else ""
+    return f"tc qdisc replace dev {qdisc['dev']} root fq{more}"
+
+
+# ---- the sub-command -------------------------------------------------------
+
+CHECKS = (modules_of_running_kernel, modules_of_newest_kernel, modules_without_depmod, unsigned_modules,
+          stale_modules, blocked_modules, module_parameters, held_modules, load_at_boot,
+          selection_in_force, allowed_policies, loud_default, namespace_defaults, shadowed_routes,
+          stale_routes, saved_routes, port_routes, own_choices, tcp_options, send_buffer, qdisc_drops)
+
+
+def examine(host):
+    """All findings.  A check that cannot be made is a finding too.  Raises OperateError."""
+    view = View(host)
+    findings = []
+    for check in CHECKS:
+        try:
+            findings += check(view)
+        except OperateError as error:
+            name = check.__name__.replace("_", " ")
+            findings.append(Finding("not-checked", f"cannot check {name}: {error}", "sudo satcc doctor"))
+    return [dataclasses.replace(each, mend=for_namespace(each.mend, host.namespace))
+            for each in findings]
+
+
+def for_namespace(mend, namespace):
+    """A command as it is typed outside the namespace of --netns."""
+    if not namespace:
+        return mend
+    mend = re.sub(r"^((sudo )?satcc (route \w+|doctor))", rf"\1 --netns {namespace}", mend)
+    return re.sub(r"^(sysctl|tc) ", rf"ip netns exec {namespace} \1 ", mend)
+
+
+def run(host, options):
+    """Print a line for each finding; the exit status."""
+    findings = examine(host)
+    if options.json:
+        print(json.dumps([dataclasses.asdict(each) for each in findings], indent=2))
+    else:
+        for each in findings:
+            print(f"{each.name}: {each.text}: {each.mend}")
+    return FINDINGS if findings else 0

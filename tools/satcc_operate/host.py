@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The host that is operated: its files below /, its sysctls, its network namespaces, its commands."""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import threading
+
+ROOT = "SATCC_ROOT"             # environment: a folder that stands in for /
+NAMESPACES = "run/netns"        # where `ip netns add` keeps names
+CLONE_NEWNET = 0x40000000
+
+
+class OperateError(Exception):
+    """What the operator asked for cannot be had; the text is one line."""
+
+
+class UsageError(OperateError):
+    """The options do not fit together."""
+
+
+class CommandError(OperateError):
+    """A command failed; the text has the command and its last line of output."""
+
+
+class Host:
+    """The files below `root` and the commands of the thread's network namespace.
+
+    root: a folder that stands in for /; None: what SATCC_ROOT names, else /.
+    namespace: the name given by --netns, for printed commands; None: the caller's.
+    """
+
+    def __init__(self, root=None, namespace=None):
+        self.root = pathlib.Path(root or os.environ.get(ROOT) or "/")
+        self.namespace = namespace
+
+    def path(self, name):
+        """The place of an absolute or relative file name below the root."""
+        return self.root / str(name).lstrip("/")
+
+    def read(self, name):
+        """A file's text without its last newline; None: there is none, or it cannot be read."""
+        try:
+            return self.path(name).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return None
+
+    def names(self, folder, pattern="*"):
+        """The sorted names in a folder that fit a pattern; empty without the folder."""
+        try:
+            return sorted(path.name for path in self.path(folder).glob(pattern))
+        except OSError:
+            return []
+
+    def release(self):
+        """The running kernel's release."""
+        return self.read("proc/sys/kernel/osrelease") or os.uname().release
+
+    def sysctl(self, name):
+        """A sysctl's value with single spaces; None: this kernel or namespace has none."""
+        text = self.read(sysctl_file(name))
+        return None if text is None else " ".join(text.split())
+
+    def set_sysctl(self, name, value):
+        """Write a sysctl.  Raises OperateError."""
+        try:
+            self.path(sysctl_file(name)).write_text(f"{value}\n", encoding="utf-8")
+        except OSError as error:
+            raise OperateError(f"cannot set {name} = {value}: {error.strerror}") from None
+
+    def write_whole(self, name, text, below_root=True):
+        """Write a file that appears under its name when it is whole.  Raises OperateError.
+
+        A link stays, and what it points to is written.  What is no regular file, as a device or a
+        pipe, is written as it is.
+        """
+        path = pathlib.Path(os.path.realpath(self.path(name) if below_root else name))
+        if os.path.exists(path) and not os.path.isfile(path):
+            write_special(path, text)
+            return
+        partial = path.with_name(f".{path.name}.part-{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(text, encoding="utf-8")
+            os.replace(partial, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            raise OperateError(f"cannot write {path}: {error.strerror}") from None
+
+    def run(self, command):
+        """A command's standard output.  Raises CommandError."""
+        environment = {**os.environ, "LC_ALL": "C",
+                       "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, universal_newlines=True,
+                                  env=environment, check=False)
+        except OSError as error:
+            raise CommandError(f"cannot run {command[0]}: {error.strerror}") from None
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if line != "Dump terminated"]
+            reason = lines[-1] if lines else f"exit status {done.returncode}"
+            raise CommandError(f"{shlex.join(command)}: {reason}")
+        return done.stdout
+
+    def run_json(self, command):
+        """What a command prints as JSON; an empty list if it prints nothing.  Raises CommandError."""
+        text = self.run(command).strip()
+        try:
+            return json.loads(text) if text else []
+        except ValueError:
+            raise CommandError(f"{shlex.join(command)}: prints no JSON") from None
+
+    def shown(self, command):
+        """A command as the operator would type it, with the namespace of --netns."""
+        words = list(command)
+        if self.namespace and words[0] == "ip":
+            words[1:1] = ["-n", self.namespace]
+        elif self.namespace and words[0] in ("sysctl", "tc", "ss"):
+            words[:0] = ["ip", "netns", "exec", self.namespace]
+        return shlex.join(words)
+
+    def namespaces(self):
+        """The names of other network namespaces: name -> path."""
+        return {name: self.path(NAMESPACES) / name for name in self.names(NAMESPACES)}
+
+    def unnamed_namespaces(self):
+        """A process of each network namespace that is neither the thread's nor named.
+
+        Raises OperateError if a process may not be asked.
+        """
+        known = {identity(path) for path in [*self.namespaces().values(), "/proc/thread-self/ns/net"]}
+        processes = {}
+        for process in sorted(map(int, self.names("proc", "[0-9]*"))):
+            processes.setdefault(identity(self.path(f"proc/{process}/ns/net")), process)
+        return [process for space, process in processes.items() if space and space not in known]
+
+
+def identity(path):
+    """What tells a network namespace from others; None: its process is gone.  Raises OperateError."""
+    try:
+        status = os.stat(path)
+    except PermissionError as error:
+        raise OperateError(f"cannot read {path}: {error.strerror}") from None
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def write_special(path, text):
+    """Write to a device or a pipe, which stays what it is.  Raises OperateError."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise OperateError(f"cannot write {path}: {error.strerror}") from None
+
+
+def sysctl_file(name):
+    """net.ipv4.tcp_sack -> proc/sys/net/ipv4/tcp_sack"""
+    return "proc/sys/" + name.replace(".", "/")
+
+
+def in_namespace(path, function):
+    """A function's result, run by a thread of its own in the network namespace at `path`.
+
+    The other threads stay where they are.  /proc/sys/net and the commands started by the function
+    are those of the namespace.  Raises OperateError, and what the function raises.
+    """
+    outcome = {}
+
+    def work():
+        try:
+            enter(path)
+            outcome["value"] = function()
+        except BaseException as error:      # handed on to the caller's thread
+            outcome["error"] = error
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join()
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome["value"]
+
+
+def enter(path):
+    """Move this thread into a network namespace.  Raises OperateError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise OperateError(f"no network namespace {path}: {error.strerror}") from None
+    try:
+        if libc.setns(descriptor, CLONE_NEWNET):
+            raise OperateError(f"cannot enter the network namespace {path}: "
+                               f"{os.strerror(ctypes.get_errno())}")
+    finally:
+        os.close(descriptor)

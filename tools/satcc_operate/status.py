@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+"""satcc status: modules, selection, routes with a policy, and live sockets by policy."""
+
+import json
+import sys
+import time
+
+from . import fib, policies, sockets
+
+CLEAR = "\033[H\033[J"
+
+
+def gather(host):
+    """Everything that status shows, as JSON has it."""
+    return {"kernel": host.release(), "namespace": host.namespace,
+            "default": policies.default(host), "available": policies.available(host),
+            "allowed": policies.allowed(host), "modules": modules(host), "routes": policy_routes(host),
+            "sockets": {name: sockets.summary(group)
+                        for name, group in sockets.by_policy(sockets.live(host)).items()}}
+
+
+def modules(host):
+    """The loaded module of each policy of the pack, and of each other policy that is a module."""
+    names = sorted({*policies.POLICIES, *policies.available(host)})
+    return [module(host, name) for name in names
+            if policies.loaded(host, policies.module_name(name))]
+
+
+def module(host, policy):
+    name = policies.module_name(policy)
+    return {"policy": policy, "module": name, "version": host.read(f"sys/module/{name}/version"),
+            "srcversion": host.read(f"sys/module/{name}/srcversion"),
+            "references": policies.reference_count(host, name),
+            "parameters": policies.parameters(host, name)}
+
+
+def policy_routes(host):
+    """The unicast routes that give a policy, of both families and all tables."""
+    return [described(route) for family in fib.families()
+            for route in fib.routes(host, family, "table", "all") if fib.policy(route)]
+
+
+def described(route):
+    """A route with a policy, as JSON and tables show it."""
+    return {"family": route["family"], "prefix": str(route["prefix"]), "policy": fib.policy(route),
+            "lock": "congestion" in route["locks"], "port": fib.port_of(route),
+            "initcwnd": fib.metrics(route).get("initcwnd"), "gateway": fib.gateway(route),
+            "device": fib.device(route), "table": int(route["table"]), "metric": route.get("metric", 0),
+            "by_satcc": fib.is_own(route)}
+
+
+# ---- text ------------------------------------------------------------------
+
+def table(head, rows):
+    """Lines of columns that are as wide as their widest cell."""
+    cells = [head, *[["-" if cell in (None, "") else str(cell) for cell in row] for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in cells]
+
+
+def route_table(listed):
+    return table(["PREFIX", "POLICY", "LOCK", "PORT", "VIA", "DEV", "INITCWND", "BY"],
+                 [[route["prefix"], route["policy"], "yes" if route["lock"] else "no", route["port"],
+                   route["gateway"], route["device"], route["initcwnd"],
+                   "satcc" if route["by_satcc"] else "other"] for route in listed])
+
+
+def module_table(listed):
+    return table(["MODULE", "VERSION", "SRCVERSION", "HELD", "PARAMETERS"],
+                 [[each["module"], each["version"], each["srcversion"], each["references"],
+                   " ".join(f"{name}={value}" for name, value in each["parameters"].items())]
+                  for each in listed])
+
+
+def socket_table(listed):
+    rows = []
+    for policy, each in listed.items():
+        rtt, limited = each["rtt_ms"] or {}, each["limited_pct"]
+        rows.append([policy, each["sockets"], each["goodput_mbit"], rtt.get("min"), rtt.get("median"),
+                     rtt.get("max"), each["retransmitted_pct"], limited["cwnd"], limited["rwnd"],
+                     limited["sndbuf"]])
+    return table(["POLICY", "SOCKETS", "MBIT/S", "RTT MIN", "MEDIAN", "MAX MS", "RETRANS %", "CWND %",
+                  "RWND %", "SNDBUF %"], rows)
+
+
+def text(state):
+    """What a person reads."""
+    where = f" in namespace {state['namespace']}" if state["namespace"] else ""
+    lines = [f"kernel {state['kernel']}{where}", f"default policy: {state['default']}",
+             f"available: {' '.join(state['available'])}",
+             f"ordinary users may select: {' '.join(state['allowed'])}"]
+    for title, part, empty in (
+            ("modules", module_table(state["modules"]), "no policy is loaded as a module"),
+            ("routes", route_table(state["routes"]), "no route gives a policy"),
+            ("connections", socket_table(state["sockets"]), "there is no TCP connection")):
+        lines += ["", *(part if len(part) > 1 else [f"{title}: {empty}"])]
+    return "\n".join(lines)
+
+
+# ---- the sub-command -------------------------------------------------------
+
+def run(host, options):
+    """Print the state once, or again and again; the exit status."""
+    if options.watch is None:
+        state = gather(host)
+        print(json.dumps(state, indent=2) if options.json else text(state))
+        return 0
+    watch(host, options)
+    return 0
+
+
+def watch(host, options):
+    """Print the state every `watch` seconds until ^C, with the goodput since the time before."""
+    earlier, begin = sockets.live(host), time.monotonic()
+    while True:
+        time.sleep(options.watch)
+        later, now = sockets.live(host), time.monotonic()
+        state = gather(host)
+        for policy, rate in sockets.rates(earlier, later, now - begin).items():
+            if policy in state["sockets"]:
+                state["sockets"][policy]["goodput_mbit"] = rate
+        earlier, begin = later, now
+        clear = CLEAR if sys.stdout.isatty() else ""
+        print(json.dumps(state) if options.json else clear + text(state) + "\n", flush=True)

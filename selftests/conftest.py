@@ -5,9 +5,10 @@ import os
 
 import pytest
 
-from bench.lab import scenario
-from bench.lab.run import Lab, Run
-from selftests import oracle
+from bench import oracle
+from bench.lab.play import Lab
+from bench.record.run import Run
+from bench.scenario import scenario
 
 
 KERNEL = os.environ.get("KERNEL") or "6.1"      # make check KERNEL=6.12

@@ -3,7 +3,7 @@
 
 import struct
 
-from bench.lab import pcap
+from bench.record import pcap
 
 KEPT = 120          # bytes of each frame, as the lab's snap length
 

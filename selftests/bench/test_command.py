@@ -4,6 +4,7 @@
 import io
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -11,10 +12,13 @@ import sys
 import pytest
 from rich.console import Console
 
-from bench import __main__ as command
-from bench.lab import pcap, scenario
-from bench.lab.paths import TOP
-from bench.lab.run import Run
+from bench import commands as command
+from bench.__main__ import OF_COMMANDS, PROGRAMS
+from bench.errors import LabError
+from bench.paths import TOP
+from bench.record import pcap
+from bench.record.run import Run
+from bench.scenario import scenario
 
 HOSTED = {
     "title": "Two hosts",
@@ -38,14 +42,32 @@ def test_options_stand_before_run_or_behind_it(words, wanted):
     assert (arguments.fresh, arguments.kernel, arguments.name) == wanted
 
 
+def bench_without(module, tmp_path, *words):
+    """python3 -m bench on a host that lacks a Python package."""
+    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(name={module!r})\n")
+    return subprocess.run([sys.executable, "-m", "bench", *words], cwd=TOP, text=True,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+
+
 @pytest.mark.parametrize("module", ["numpy", "rich", "pydantic"])
 def test_a_missing_package_is_one_line(tmp_path, module):
-    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(name={module!r})\n")
-    done = subprocess.run([sys.executable, "-m", "bench", "--help"], cwd=TOP, text=True,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    done = bench_without(module, tmp_path, "run", "--help")
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == f"bench: no Python module {module}: run tools/setup, then " \
                           "/usr/bin/python3 -m bench\n"
+
+
+def test_help_lists_every_command_and_needs_no_package(tmp_path):
+    done = bench_without("numpy", tmp_path, "--help")
+    assert done.returncode == 0 and done.stderr == ""
+    listed = re.findall(r"^  (\w+) ", done.stdout, re.M)
+    assert {*PROGRAMS, *OF_COMMANDS} == set(listed)
+
+
+def test_an_unknown_command_is_one_line(tmp_path):
+    done = bench_without("numpy", tmp_path, "paper", "list")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "bench: no command paper: python3 -m bench --help lists them\n"
 
 
 def packet(t_ms: int, sport: int, dport: int, seq: int, ack: int, flags: int, length: int) -> bytes:
@@ -82,7 +104,7 @@ def run(tmp_path):
                               {"kernel": "6.1.0", "hash": "abc"}, False)
 
 
-def test_each_flow_is_described_by_who_has_seen_it(run):
+def test_each_flow_is_described_from_a_capture_or_its_senders_counters(run):
     said = [command.describe(run(), number) for number in range(5)]
     assert said[0].startswith("1000 bytes in 0.200 s (ideal 0.001 s), 1 retransmissions")
     assert said[1:] == [
@@ -101,7 +123,7 @@ def test_without_the_senders_capture_its_kernel_is_asked(run, more):
 @pytest.mark.parametrize("hops, drops", [
     (HOSTED["hop"], "queue drops 2, link losses 8"),
     ([{"name": "gateway", "forward": {"delay_ms": 5}}, {"name": "far"}], None)])
-def test_run_says_what_became_of_all_flows(run, tmp_path, monkeypatch, hops, drops):
+def test_run_prints_a_line_for_each_flow(run, tmp_path, monkeypatch, hops, drops):
     """With a bottleneck and without."""
     made = run(hop=hops)
     monkeypatch.setattr(command, "TOP", tmp_path.parent)
@@ -116,9 +138,18 @@ def test_run_says_what_became_of_all_flows(run, tmp_path, monkeypatch, hops, dro
     assert f"files {tmp_path.name}" in said
 
 
+@pytest.mark.parametrize("names, policies", [
+    (["bbr"], ["bbr", "bbr"]), (["bbr", "cubic"], ["bbr", "cubic"])])
+def test_policies_are_given_to_all_flows_or_one_by_one(names, policies):
+    base = scenario.from_dict({"title": "two", "hop": [{"name": "r"}], "flow": [
+        {"cc": "reno", "bytes": 1}, {"cc": "reno", "bytes": 1}]})
+    assert [flow.cc for flow in command.with_policies(base, names).flows] == policies
+    with pytest.raises(LabError, match="3 names for 2 flows"):
+        command.with_policies(base, ["bbr", "cubic", "reno"])
+
+
 def test_a_seed_out_of_range_is_one_line(monkeypatch, run, capsys):
     monkeypatch.setattr(command.scenario, "load", lambda path: run().scenario)
-    monkeypatch.setattr(sys, "argv", ["bench", "run", "a.toml", "--seed=-1"])
-    assert command.main() == 1
+    assert command.main(["run", "a.toml", "--seed=-1"]) == 1
     assert capsys.readouterr().err == \
         "bench: Two hosts: seed = -1: a whole number from 0 to 1000000000\n"

@@ -7,10 +7,12 @@ import types
 import numpy as np
 import pytest
 
-from bench import compare, cost, floors, overhead
-from bench.lab import machine, measure, pcap
-from bench.lab.errors import LabError
-from bench.lab.paths import GUEST
+from bench.compare import comparison, rows
+from bench.errors import LabError
+from bench.lab import machine
+from bench.measure import cost, floors, flow_view, overhead
+from bench.paths import GUEST
+from bench.record import pcap
 
 NOTHING, NOPS, ACKED, AVOID = 0xA0, 0xA8, 0xB0, 0xB8
 LISTED = """\
@@ -127,7 +129,7 @@ def test_no_ack_is_refused():
         account(records((AVOID, 100)), acks=0)
 
 
-def test_eight_nanoseconds_is_what_the_kernel_makes_of_it():
+def test_the_kernel_reads_the_threshold_as_eight_nanoseconds():
     assert 0 < cost.EIGHT_NS < 1 << 64
     assert cost.EIGHT_NS * 1000 % (1 << 64) == 8
 
@@ -151,18 +153,18 @@ def test_acks_end_with_the_connection():
 @pytest.mark.parametrize("rates, index", [
     ([5, 5, 5, 5], 1), ([8, 0, 0, 0], 0.25), ([1, 2, 3], 36 / 42), ([7], 1), ([0, 0], None)])
 def test_jain(rates, index):
-    assert measure.jain(rates) == (index if index is None else pytest.approx(index))
+    assert flow_view.jain(rates) == (index if index is None else pytest.approx(index))
 
 
 def test_without_long_there_is_no_long_run():
-    made = compare.plan()
+    made = comparison.plan()
     assert {item.kind for item in made.items} == {
         "transfer", "floor", "bulk", "beside", "cost", "log"}
     assert made.fast is None
 
 
 def test_every_policy_shares_a_link_with_the_same_rival():
-    made = compare.plan()
+    made = comparison.plan()
     shared = {}
     for item in made.of("beside"):
         own, rival = item.scenario.flows
@@ -172,24 +174,24 @@ def test_every_policy_shares_a_link_with_the_same_rival():
     assert list(shared.values()) == [wanted, wanted] and {cc for _, cc in shared} == {"cubic"}
 
 
-def test_a_rivals_share_is_of_what_two_of_its_kind_have(monkeypatch):
-    items = [item for item in compare.plan().of("beside")
+def test_a_rivals_share_is_in_percent_of_two_rivals_mean(monkeypatch):
+    items = [item for item in comparison.plan().of("beside")
              if item.policy.cc in ("satcc", "cubic") and item.link == "shared-40ms"]
     items.sort(key=lambda item: item.policy.cc == "cubic")
     runs = [types.SimpleNamespace(own=3e6, rival=6e6, drops=3),
             types.SimpleNamespace(own=5e6, rival=4e6, drops=7)]
-    monkeypatch.setattr(compare, "told_by_flows", lambda run: [
+    monkeypatch.setattr(rows, "told_by_flows", lambda run: [
         {"bytes_acked": rate * 30 / 8} for rate in (run.own, run.rival)])
-    monkeypatch.setattr(compare.measure, "queue_drops", lambda run: run.drops)
-    monkeypatch.setattr(compare, "_digest", lambda run: "hash")
-    link, = compare.collect_beside(zip(items, runs))["links"]
+    monkeypatch.setattr(rows.flow_view, "queue_drops", lambda run: run.drops)
+    monkeypatch.setattr(rows, "_digest", lambda run: "hash")
+    link, = rows.collect_beside(zip(items, runs))["links"]
     found = [(row["policy"], row["own_mbit"], row["rival_mbit"], row["drops"]) for row in link["rows"]]
     assert found == [("satcc", 3, 6, 3), ("cubic", 5, 4, 7)]
     assert [round(row["rival_pct"]) for row in link["rows"]] == [133, 89]
 
 
 def test_every_policy_is_counted_once_at_each_loss_with_its_events_off():
-    made = compare.plan()
+    made = comparison.plan()
     items = made.of("cost")
     assert all(item.scenario.trace == () and not item.scenario.modules for item in items)
     counted = [(item.policy.cc, item.loss_pct) for item in items]
@@ -202,7 +204,7 @@ def test_every_policy_is_counted_once_at_each_loss_with_its_events_off():
 def test_each_transfer_has_a_floor_of_each_receiver():
     """The policies' link and sizes; no window and no queue hold its sender back; a receiver has
     the policies' buffer, or the one that Linux has by itself."""
-    made = compare.plan()
+    made = comparison.plan()
     assert [(item.link, item.amount, item.mode) for item in made.of("floor")] == [
         (link, size, receiver) for link, size in dict.fromkeys(
             (item.link, item.amount) for item in made.of("transfer"))
@@ -228,7 +230,7 @@ def test_the_time_held_by_the_receiver_is_the_kernels():
 def test_long_runs_have_room():
     """Memory for all that socket buffers may hold, half the guest's; and buffers of twice BDP and
     queue a flow."""
-    made = compare.plan(long=True)
+    made = comparison.plan(long=True)
     items = made.of("long", "shared")
     limit = 4096 * int(re.search(r'echo "(\d+) \1 \1" > /proc/sys/net/ipv4/tcp_mem',
                                  (GUEST / "init").read_text())[1])
@@ -244,10 +246,10 @@ def test_long_runs_have_room():
 
 
 def test_waiting_for_a_buffer_is_a_part_of_the_busy_time():
-    base = compare.plan(long=True).of("shared")[0].scenario
+    base = comparison.plan(long=True).of("shared")[0].scenario
     run = types.SimpleNamespace(scenario=base, json=lambda name: {
         "busy_time": 1000, "sndbuf_limited": 100 if name == "flow-0.json" else 0})
-    assert compare._waited_pct(run, "sndbuf_limited") == pytest.approx(2.5)
+    assert rows._waited_pct(run, "sndbuf_limited") == pytest.approx(2.5)
 
 
 class Said:
@@ -257,24 +259,24 @@ class Said:
 
 
 def test_checks_are_counted_by_policy():
-    made = compare.plan()
+    made = comparison.plan()
     ours, theirs = made.policies[0], next(p for p in made.policies if not p.ours)
     items = [item for item in made.items if item.policy in (ours, theirs)]
     answers = iter([Said(10), Said(7, ["cwnd should be 3"])])
-    found = compare.collect_checks([(item, None) for item in items],
-                                   lambda run: next(answers, Said(1)))
+    found = rows.collect_checks([(item, None) for item in items],
+                                lambda run: next(answers, Said(1)))
     traced = [item for item in items if item.policy == ours and item.scenario.trace]
     assert list(found) == [ours.label]
     assert found[ours.label] == {"runs": len(traced), "changes": 17 + len(traced) - 2,
                                  "differences": ["cwnd should be 3"], "unchecked": []}
-    found = compare.collect_checks([(traced[0], None), (traced[1], None)], lambda run: Said())
+    found = rows.collect_checks([(traced[0], None), (traced[1], None)], lambda run: Said())
     assert found[ours.label]["unchecked"] == ["the oracle has no such policy"]
 
 
 # ---- the logger's cost -------------------------------------------------------
 
 def test_each_mode_is_played_once_with_its_events():
-    made = {item.mode: item.scenario for item in compare.plan().of("log")}
+    made = {item.mode: item.scenario for item in comparison.plan().of("log")}
     assert made["not loaded"].modules == {} and made["no event on"].modules == {"satcc_log": {}}
     assert made["not loaded"].trace == made["no event on"].trace == ()
     assert made["ack_received"].trace == ("satcc:ack_received",)

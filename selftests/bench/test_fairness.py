@@ -7,10 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench.lab import job, pcap, scenario
-from bench.lab.errors import LabError
-from bench.papers import experiment, fairness
-from bench.tests import captures
+from bench.errors import LabError
+from bench.lab import job
+from bench.measure import fairness
+from bench.papers import experiment
+from bench.record import pcap
+from bench.scenario import scenario
+from selftests.bench import captures
 
 
 def made(**more) -> scenario.Scenario:
@@ -71,7 +74,7 @@ def test_fairness_is_of_the_connections_through_the_hop(shared):
     assert fairness.share_over_mean(shared, 1) == pytest.approx(100 / 300, rel=1e-5)
 
 
-def test_the_index_has_its_ends():
+def test_the_index_has_its_smallest_and_largest_value():
     assert fairness.index([3, 3, 3, 3]) == pytest.approx(1)
     assert fairness.index([0, 0, 0, 5]) == pytest.approx(1 / 4)
     assert fairness.index([0, 0]) == 0
@@ -157,7 +160,7 @@ def test_the_first_recovery_ends_with_what_was_sent_at_its_start(monkeypatch):
         segment_s=np.array([0, 1, 2, 3, 4.0]), segment_seq=np.array([0, 100, 200, 100, 300]),
         segment_len=np.full(5, 100), is_retransmit=np.array([False, False, False, True, False]),
         ack_s=np.array([1, 3.5, 5, 6]), ack_bytes=np.array([100, 200, 300, 400]))
-    monkeypatch.setattr(fairness.measure, "FlowView", lambda run, flow: view)
+    monkeypatch.setattr(fairness.flow_view, "FlowView", lambda run, flow: view)
     assert fairness.first_recovery_s(None) == pytest.approx(5 - 3)
     view.is_retransmit = np.zeros(5, bool)
     assert fairness.first_recovery_s(None) is None

@@ -6,8 +6,9 @@ import io
 import pytest
 from rich.console import Console
 
-from bench import floors, geo
-from bench.lab.errors import LabError
+from bench.compare import geo
+from bench.errors import LabError
+from bench.measure import floors
 
 DATA = geo.load()
 ROWS = {row.name: row for _, row in geo.rows(DATA)}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The random links are those of the data file, and are what they are meant to be."""
 
-from bench import links
 from bench.papers import experiment
+from bench.scenario import links
 
 
 def test_the_file_is_what_the_program_writes():

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.lab import pcap
-from bench.lab.errors import LabError
-from bench.papers import metrics, pages
-from bench.tests import captures
+from bench.errors import LabError
+from bench.measure import metrics, pages
+from bench.record import pcap
+from selftests.bench import captures
 
 SENDER_PORT, PORT = 40_000, 5001
 SYN, ACK = pcap.SYN, pcap.ACK
@@ -113,7 +113,7 @@ def test_a_page_that_is_not_whole_has_no_time():
     assert pages.page_s(run_of([flow(objects=(10,))], transfer(0, 1, 100, PORT + 1))) is None
 
 
-def test_a_page_over_two_connections_is_not_what_is_measured():
+def test_a_page_over_two_connections_is_an_error():
     with pytest.raises(LabError, match="more than one connection"):
         pages.page_s(page([1000], connections=2))
 

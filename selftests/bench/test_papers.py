@@ -8,6 +8,7 @@ import io
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -18,11 +19,13 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 from rich.console import Console
 
-from bench.lab import image, satellite
-from bench.lab.errors import LabError
+from bench.errors import LabError
+from bench.lab import image
+from bench.measure import facts, metrics, received, statistics
 from bench.papers import (
-    cell, experiment, facts, figures, metrics, plan, received, report, results, statistics, tables,
-    verdict, workflow)
+    cell, command, experiment, figures, plan, report, results, tables, verdict, workflow)
+from bench.paths import TOP
+from bench.scenario import satellite
 
 DATA = {
     "title": "Transfer time", "source": "Somebody, table 1", "what": "How long does it take?",
@@ -136,7 +139,7 @@ def bad_axis(number, **pairs):
     (lambda data: data.pop("scenario"), r"either a \[scenario\] or a \[gain\]"),
     (put(statistic="least"), 'statistic = "least": one of "mean", "max"'),
 ])
-def test_what_is_wrong_with_a_file_is_said(change, said):
+def test_an_error_names_the_file_and_the_mistake(change, said):
     with pytest.raises(LabError, match=said) as caught:
         read(change)
     assert "one.toml" in str(caught.value)
@@ -166,6 +169,7 @@ def test_copies_of_a_flow():
 def test_like_takes_over_what_another_has(tmp_path):
     folder = tmp_path / "caini"
     folder.mkdir()
+    (folder / "paper.toml").write_text(ABOUT)
     (folder / "one.toml").write_text("""
 title = "One"
 source = "s"
@@ -205,6 +209,7 @@ def test_some_of_anothers_axes_come_before_ones_own(tmp_path):
     """A value of one's own is set after the other's: it is what counts."""
     folder = tmp_path / "caini"
     folder.mkdir()
+    (folder / "paper.toml").write_text(ABOUT)
     axes = '''
 [[axis]]
 name = "file"
@@ -236,9 +241,74 @@ flow = [ { cc = "reno", bytes = 1000 } ]
         experiment.load_all(["caini"], tmp_path)
 
 
+ABOUT = 'citation = "A paper, 2020"\nyear = 2020\n'
+
+
+def test_a_new_folder_is_a_paper(tmp_path):
+    """Without a line of Python: one file says what it is, the others are its experiments."""
+    (tmp_path / "older").mkdir()
+    (tmp_path / "older" / "paper.toml").write_text(ABOUT.replace("2020", "1990"))
+    (tmp_path / "goals").mkdir()
+    (tmp_path / "goals" / "paper.toml").write_text('citation = "Goals"\ngoals = true\n')
+    folder = tmp_path / "newer"
+    folder.mkdir()
+    (folder / "paper.toml").write_text(ABOUT)
+    for name in ("older", "goals", "newer"):
+        shutil.copy(experiment.FOLDER / "marchese" / "table1.toml", tmp_path / name)
+    assert list(experiment.papers(tmp_path)) == ["older", "newer", "goals"]
+    assert [one.id for one in experiment.load_all(folder=tmp_path)] == ["older/table1", "newer/table1"]
+
+
+@pytest.mark.parametrize("files, error", [
+    ({"one.toml": ""}, "new: no paper.toml, which says what paper the folder is of"),
+    ({"paper.toml": ABOUT}, "new: no experiment beside paper.toml"),
+    ({"paper.toml": 'citation = "A paper"\n', "one.toml": ""}, "new/paper.toml: year is missing"),
+    ({"paper.toml": ABOUT + 'authors = "A"\n', "one.toml": ""}, "new/paper.toml: authors = "),
+])
+def test_a_half_made_paper_is_one_line(tmp_path, files, error):
+    (tmp_path / "new").mkdir()
+    for name, text in files.items():
+        (tmp_path / "new" / name).write_text(text)
+    with pytest.raises(LabError, match=error):
+        experiment.load_all(folder=tmp_path)
+
+
+def test_an_unknown_paper_is_told_those_that_there_are(tmp_path):
+    with pytest.raises(LabError, match="no paper caine: there are henderson, marchese, caini, "):
+        experiment.load_all(["caine"])
+
+
+@pytest.mark.parametrize("words, error", [
+    (["marchese/nosuch"], "no experiment marchese/nosuch: python3 -m bench papers list"),
+    (["marchese/table1", "TCP=Vegas"], "marchese/table1: no cell with TCP=Vegas; its axes: .*TCP="),
+    (["marchese/table1", "MTSI"], "marchese/table1: no cell with MTSI; its axes: "),
+])
+def test_a_cell_that_is_not_there_is_told_the_axes(words, error):
+    with pytest.raises(LabError, match=error):
+        command.cells_of(words[0], words[1:])
+
+
+def test_one_cell_is_played_by_its_labels(monkeypatch):
+    """Its value is printed beside the paper's."""
+    chosen, cells = command.cells_of("marchese/table1", ["TCP=MTSI"])
+    assert cells and all(cell.labels["TCP"] == "MTSI" for cell in cells)
+    played = []
+    monkeypatch.setattr(command, "Lab", lambda *arguments: None)
+    run = types.SimpleNamespace(folder=TOP / "build/runs/1")
+    monkeypatch.setattr(command.cell, "value_of", lambda lab, experiment, cell, seed: (
+        played.append((cell.labels, seed)) or 1.5, run))
+    console = Console(file=io.StringIO(), width=200)
+    command.play_cells(types.SimpleNamespace(experiment="marchese/table1", label=["TCP=MTSI"], seed=2,
+                                             kernel="6.1"), console)
+    assert played == [(cell.labels, 2) for cell in cells]
+    stated = chosen.stated[chosen.key(cells[0])]
+    assert f"1.5 {chosen.unit}, the paper: {stated}; build/runs/1" in console.file.getvalue()
+
+
 def test_every_file_of_the_papers_can_be_read():
     found = experiment.load_all()
-    assert {one.paper for one in found} == set(experiment.PAPERS)
+    known = experiment.papers().items()
+    assert {one.paper for one in found} == {name for name, paper in known if not paper.goals}
     table3 = next(one for one in found if one.id == "marchese/table3")
     # The paper's own sum for 3 MB at 2 Mbit/s.
     ideal = next(table3.matching({"rate": "2 Mbit/s", "file": "3 MB", "TCP": "Ideal"}))
@@ -290,8 +360,8 @@ def test_measures_are_as_old_as_the_code_they_come_from(monkeypatch):
     """The lab's too, whose scenario has the rates; not what only shows them."""
     monkeypatch.setattr(plan.image, "digest", lambda paths: {path.name for path in paths})
     names = plan.code_digest()
-    assert {"scenario.py", "measure.py", "satellite.py", "metrics.py", "pages.py", "facts.py",
-            "westwood_abse.py"} <= names
+    assert {"scenario.py", "flow_view.py", "satellite.py", "metrics.py", "pages.py", "facts.py",
+            "cell.py", "westwood_abse.py"} <= names
     assert not names & {"report.py", "verdict.py", "tables.py"}
 
 
@@ -410,14 +480,14 @@ def test_each_cause_is_found_by_its_rule(rule, seen, words):
     assert verdict.cause(seen) == text
 
 
-def test_a_cause_needs_what_it_speaks_of():
+def test_a_cause_needs_the_measure_it_names():
     """Without a capture or a trace the last rule still has numbers."""
     bare = dataclasses.replace(case(), facts={
         "queue_packets": 40, "queue_drops": 3, "link_losses": 0, "flows": [{"cc": "reno"}]})
     assert verdict.cause(bare) == "reno: 3 dropped by queues, 0 lost on links."
 
 
-def test_what_is_nil_is_not_said():
+def test_zero_counts_are_left_out():
     said = verdict.described(case(rwnd_limited=0.004, sndbuf_limited=0.2).facts, 0)
     assert "receiver's window" not in said and said.endswith("the send buffer for 20 % of the time")
 
@@ -427,7 +497,7 @@ def test_a_run_of_one_segment_shows_nothing():
     assert verdict.cause(case(segments=1)) == "Nothing was transferred that could show why."
 
 
-def test_a_cause_says_nothing_of_timeouts_that_it_does_not_know_of():
+def test_a_cause_without_timeout_counts_does_not_mention_timeouts():
     seen = case(link_losses=7, **LOSSY)
     del seen.facts["flows"][0]["timeouts"]
     assert "30 of them again" in verdict.cause(seen) and "timeout" not in verdict.cause(seen)
@@ -460,7 +530,7 @@ def test_when_slow_start_was_over(tmp_path):
     assert "avoidance_s" not in found(3)
 
 
-def test_a_split_flows_cause_is_its_first_connections():
+def test_a_split_flows_cause_comes_from_its_first_connection():
     """Whatever that one waited for was not what the value is of."""
     text = verdict.cause(case(rwnd_limited=0.8, proxied=True))
     assert text.startswith("reno (its connection to the proxy): 700 segments")
@@ -479,8 +549,8 @@ def test_what_is_known_of_a_split_flow_ends_at_the_proxy(monkeypatch):
     assert direct["max_cwnd"] == 9 and "max_cwnd" not in split
 
 
-def test_what_never_came_is_said():
-    assert verdict.cause(case(ours=None)).startswith("It never came to that. ")
+def test_a_cause_says_that_the_value_was_never_reached():
+    assert verdict.cause(case(ours=None)).startswith("It never reached the value. ")
 
 
 def test_the_cause_of_a_gain_is_what_it_is_computed_from():
@@ -584,7 +654,7 @@ def test_a_maximum_over_seeds_has_no_interval(tmp_path, monkeypatch):
     assert made.estimate(one, one.cells[0]) == statistics.Estimate(3.0, None, 3)
 
 
-def test_a_gain_knows_its_cells():
+def test_a_gain_refers_to_cells_of_other_experiments():
     _, two = with_gain()
     assert [tuple(each.labels.values()) for each in two.cells] == [
         ("small", "of the time"), ("small", "today"), ("large", "of the time"), ("large", "today")]
@@ -595,13 +665,13 @@ def test_a_gain_knows_its_cells():
         experiment.expand_gain(other, {"one": read(), "two": other})
 
 
-def test_a_run_that_never_came_to_it(tmp_path):
+def test_a_run_that_never_reached_the_value(tmp_path):
     one = read()
     values = {**VALUES, ("large", "Reno"): None}
     data = results.Results(finished(tmp_path, [one], values), [one], tmp_path).as_dict()
     entry = next(entry for entry in data["experiments"][0]["cells"]
                  if list(entry["labels"].values()) == ["large", "Reno", "of the time"])
-    assert entry["verdict"] == verdict.NOT and entry["cause"].startswith("It never came to that")
+    assert entry["verdict"] == verdict.NOT and entry["cause"].startswith("It never reached the value")
     claim, = data["experiments"][0]["claims"]
     assert claim["of"] == len(claim["pairs"]) == 2      # and it is in the claim, as the worst
 
@@ -630,7 +700,7 @@ def test_the_round_trip_is_the_flows_own():
         "1.52 Mbit/s, 600 ms, rate × RTT 113, queue 50 packets, no loss, 3 flows")
 
 
-def test_a_claim_that_fails_says_beside_what(tmp_path):
+def test_a_failed_claim_names_the_other_side(tmp_path):
     one = read(lambda data: data["claim"][0].update(left={"TCP": "Reno"}, right={"TCP": "Hybla"}))
     data = results.Results(finished(tmp_path, [one]), [one], tmp_path).as_dict()
     claim, = data["experiments"][0]["claims"]
@@ -702,7 +772,7 @@ def test_like_is_counted_with_like(tmp_path):
         "a transfer's time": [("Hybla", 2, 2)], "few packets lost": [("Reno", 2, 2)]}
 
 
-def test_who_never_came_to_it_wins_nothing(tmp_path):
+def test_a_policy_that_never_reached_the_value_wins_nothing(tmp_path):
     never = {**VALUES, ("small", "Reno"): None, ("large", "Reno"): None, ("large", "Hybla"): None}
     _, (small, large) = contests_of(tmp_path, read(), values=never)
     assert small.near == ["Hybla"] and large.near == []
@@ -726,14 +796,15 @@ def test_a_policy_has_the_papers_name_and_the_modules(tmp_path, label, policy, s
 
 def test_every_measure_of_a_policy_is_asked_for_or_left_out_on_purpose():
     """A metric that no question has would leave its experiments out of the summary by links."""
-    known = {metric for asked in tables.QUESTIONS.values() for metric in asked}
+    known = {metric for asked in tables.questions().values() for metric in asked}
     assert known <= set(metrics.METRICS)
-    used = {one.metric for one in experiment.load_all(list(experiment.PAPERS))
-            if one.link and not one.gain and {axis.name for axis in one.axes} & set(tables.POLICY_AXES)}
+    used = {one.metric for one in experiment.load_all()
+            if one.link and not one.gain
+            and {axis.name for axis in one.axes} & set(experiment.policy_axes(one.paper))}
     assert used - known == {"owin_kbyte", "first_recovery_s"}
 
 
-def test_a_gain_is_no_contest_of_its_own(tmp_path):
+def test_a_gain_is_not_a_contest(tmp_path):
     """What it is computed from has been one, and it has no path."""
     one = read()
     gain = {**copy.deepcopy(GAIN), "link": "GEO", "paper": {}, "gain": {
@@ -824,7 +895,7 @@ def test_numbers_are_made_plain():
 
 
 def test_the_command_line_lists_what_there_is():
-    done = subprocess.run([sys.executable, "-m", "bench.papers", "--help"], text=True,
+    done = subprocess.run([sys.executable, "-m", "bench", "papers", "--help"], text=True,
                           capture_output=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 0 and "cell JOB" in done.stdout
 
@@ -850,7 +921,7 @@ def test_ticks_between_whole_numbers_are_whole():
         assert all(tick.is_integer() for tick in axes.get_xticks()) == whole
 
 
-def test_what_bars_stand_for_is_said_above_them(tmp_path, monkeypatch):
+def test_a_line_above_the_bars_says_what_they_show(tmp_path, monkeypatch):
     """Lines leave room inside for it."""
     one = read()
     found = results.Results(finished(tmp_path, [one]), [one], tmp_path)

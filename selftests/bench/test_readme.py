@@ -5,9 +5,9 @@ import statistics
 
 import pytest
 
-from bench import readme
-from bench.tests.test_geo import row as geo_row
-from bench.tests.test_report import SIZES, make_data, make_full
+from bench.compare import readme
+from selftests.bench.test_geo import row as geo_row
+from selftests.bench.test_webpage import SIZES, make_data, make_full
 
 NAMES = {"summary", "links", "beside", "long", "cost", "acceptance", "papers"}
 VERDICTS = {

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench.lab import pcap
-from bench.lab.errors import LabError
-from bench.papers import fairness, metrics, pages, received
-from bench.tests import captures
+from bench.errors import LabError
+from bench.measure import fairness, metrics, pages, received
+from bench.record import pcap
+from selftests.bench import captures
 
 PORT = 5001
 RTT_S = 0.6
@@ -52,7 +52,7 @@ def test_sequence_numbers_wrap():
     assert received.arrivals(run).total.tolist() == [100, 200, 300, 400, 500]
 
 
-def test_flows_are_told_apart():
+def test_arrivals_are_of_one_flow():
     run = made([(0, 0, 100)], port=PORT + 1)
     assert received.arrivals(run, 1).total.tolist() == [100]
     assert not len(received.arrivals(run).t)        # no SYN: nothing came
@@ -128,7 +128,7 @@ def test_sent_and_acknowledged(monkeypatch):
     view = SimpleNamespace(segment_s=np.array([0.6, 0.6, 1.9]), segment_seq=np.array([0, 1000, 0]),
                            segment_len=np.array([1000] * 3), is_retransmit=np.array([0, 0, 1], bool),
                            ack_s=np.array([1.2, 2.5]), ack_bytes=np.array([0, 2000]))
-    monkeypatch.setattr(metrics.measure, "FlowView", lambda run, flow: view)
+    monkeypatch.setattr(metrics.flow_view, "FlowView", lambda run, flow: view)
     assert metrics.time_sequence(None) == {"t": [0.6, 0.6], "y": [0, 1]}
     assert metrics.acknowledged(None) == {"t": [1.2, 2.5], "y": [0, 2]}
 

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab import image, machine, packages, paths, prune, run, scenario
-from bench.lab.errors import LabError
+from bench import paths
+from bench.errors import LabError
+from bench.lab import image, machine, packages, play, prune
+from bench.record.run import traffic_hash
+from bench.scenario import scenario
 
 SACK, TIMESTAMPS, WINDOW_SCALE = 2, 1, 4
 ALL = SACK | TIMESTAMPS | WINDOW_SCALE
@@ -37,10 +40,10 @@ def off(*names: str) -> dict:
 
 
 def test_options_are_on_unless_a_host_says_otherwise():
-    run.check(made(), ended(ALL, ALL))
-    run.check(made(sender=off("timestamps")), ended(ALL & ~TIMESTAMPS, ALL))
-    run.check(made(receiver=off("sack"), to2=off("sack", "window_scaling")),
-              ended(ALL & ~SACK, TIMESTAMPS))
+    play.check(made(), ended(ALL, ALL))
+    play.check(made(sender=off("timestamps")), ended(ALL & ~TIMESTAMPS, ALL))
+    play.check(made(receiver=off("sack"), to2=off("sack", "window_scaling")),
+               ended(ALL & ~SACK, TIMESTAMPS))
 
 
 @pytest.mark.parametrize("options, line", [
@@ -53,23 +56,23 @@ def test_options_are_on_unless_a_host_says_otherwise():
 def test_a_flow_that_negotiated_something_else_fails_the_run(options, line):
     """One line: which flow, which option, expected, seen."""
     with pytest.raises(LabError) as raised:
-        run.check(made(receiver=off("sack"), to2=off("sack")), ended(*options))
+        play.check(made(receiver=off("sack"), to2=off("sack")), ended(*options))
     assert str(raised.value) == line
 
 
 def test_a_flow_through_a_proxy_negotiates_with_the_proxy():
     hops = [{"name": "r1", "pep": "reno", **off("sack")}, {"name": "r2", "pep": "reno"}]
-    run.check(made(hop=hops), ended(ALL & ~SACK, ALL))
+    play.check(made(hop=hops), ended(ALL & ~SACK, ALL))
     back = [{"cc": "reno", "bytes": 9, "source": "receiver", "to": "sender"}]
-    run.check(made(hop=hops, flow=back), ended(ALL))
+    play.check(made(hop=hops, flow=back), ended(ALL))
     served = [{"cc": "reno", "bytes": 9, "passive": True}]
-    run.check(made(hop=hops, flow=served, receiver=off("timestamps")), ended(ALL & ~TIMESTAMPS))
+    play.check(made(hop=hops, flow=served, receiver=off("timestamps")), ended(ALL & ~TIMESTAMPS))
     with pytest.raises(LabError, match="flow 0: option SACK: expected off between sender and r1"):
-        run.check(made(hop=hops), ended(ALL, ALL))
+        play.check(made(hop=hops), ended(ALL, ALL))
 
 
 def test_tools_that_report_no_options_are_not_asked():
-    run.check(made(), {**ended(ALL), "flow-1.json": b'{"cc": "reno"}'})
+    play.check(made(), {**ended(ALL), "flow-1.json": b'{"cc": "reno"}'})
 
 
 # ---- kept runs -------------------------------------------------------------
@@ -82,10 +85,10 @@ PLAYED = {**ended(ALL, ALL), "sender.pcap": CAPTURE, "kernel": b"6.1.0-1-amd64\n
 @pytest.fixture
 def build(tmp_path, monkeypatch):
     """A build folder of its own, and an emulator that plays what PLAYED says, counted."""
-    for module in (run, prune, packages, image):
+    for module in (play, prune, packages, image):
         monkeypatch.setattr(module, "BUILD", tmp_path)
     monkeypatch.setattr(packages, "APT", tmp_path / "apt")
-    monkeypatch.setattr(run, "TOP", tmp_path)
+    monkeypatch.setattr(play, "TOP", tmp_path)
     (tmp_path / "log").mkdir()
     monkeypatch.setattr(machine, "qemu_version", lambda: "7")
     monkeypatch.setattr(machine, "emulator", lambda: ["7", "a BIOS"])
@@ -96,15 +99,15 @@ def build(tmp_path, monkeypatch):
 @pytest.fixture
 def lab(build, monkeypatch):
     """A Lab without a guest; .played counts."""
-    made_up = run.Lab(made=image.Image("6.1.0-1-amd64", None, None, "image one", (), {}))
+    made_up = play.Lab(made=image.Image("6.1.0-1-amd64", None, None, "image one", (), {}))
     made_up.played, made_up.files = 0, PLAYED
 
-    def play(snapshot, files, console, on_progress):
+    def run_job(snapshot, files, console, on_progress):
         made_up.played += 1
         console.write_text("booted")
         return machine.Outcome(made_up.files, 1, 1, 1)
 
-    monkeypatch.setattr(machine, "run_job", play)
+    monkeypatch.setattr(machine, "run_job", run_job)
     return made_up
 
 
@@ -112,7 +115,7 @@ def test_a_kept_run_is_served_once_it_is_verified(lab, capsys):
     first, second = lab.run(made()), lab.run(made())
     assert lab.played == 1 and second.from_cache
     assert second.meta == json.loads(json.dumps(first.meta))
-    assert second.hash == run.traffic_hash(PLAYED)
+    assert second.hash == traffic_hash(PLAYED)
     assert not capsys.readouterr().err
 
 
@@ -144,7 +147,7 @@ def test_a_run_whose_record_was_touched_is_played_anew(lab, capsys, text):
 
 def test_a_kept_run_passes_the_check_of_today(lab, capsys, monkeypatch):
     lab.run(made())
-    monkeypatch.setattr(run, "check", lambda scenario, files: (_ for _ in ()).throw(
+    monkeypatch.setattr(play, "check", lambda scenario, files: (_ for _ in ()).throw(
         LabError("flow 0: a rule that was added")) if lab.played == 1 else None)
     assert not lab.run(made()).from_cache
     assert "flow 0: a rule that was added; played anew" in capsys.readouterr().err
@@ -184,7 +187,7 @@ def test_a_killed_process_leaves_nothing_for_ever(lab, build, monkeypatch):
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
     script = ("import sys, tempfile; from pathlib import Path\n"
-              "from bench.lab.paths import scratch_prefix\n"
+              "from bench.paths import scratch_prefix\n"
               "for what, folder in zip(sys.argv[1::2], sys.argv[2::2]):\n"
               "    if what == 'satcc-job': tempfile.mkstemp(prefix=scratch_prefix(what), dir=folder)\n"
               "    else: Path(tempfile.mkdtemp(prefix=scratch_prefix(what), dir=folder), 'x').touch()\n"
@@ -198,7 +201,7 @@ def test_a_killed_process_leaves_nothing_for_ever(lab, build, monkeypatch):
     elsewhere.mkdir()
     left = [path for folder in set(folders.values()) for path in folder.iterdir()]
     assert len(left) == 4 + len(mine) + 1
-    run.Lab(made=lab.image)
+    play.Lab(made=lab.image)
     assert {path for folder in set(folders.values()) for path in folder.iterdir()} == {*mine, elsewhere}
 
 
@@ -273,7 +276,7 @@ def unpacked(tree: Path) -> set[str]:
     return {path.name for path in tree.iterdir() if path.suffix == ".deb"}
 
 
-def test_a_tree_is_of_its_packages_and_their_versions(build, apt):
+def test_a_tree_is_keyed_by_packages_and_versions(build, apt):
     tree = build / "guest-programs"
     packages.unpack(["busybox"], tree, False)
     asked = len(apt.calls)
@@ -304,7 +307,7 @@ def test_a_tree_without_a_manifest_is_made_anew_or_offline_kept(build, apt):
     assert unpacked(tree) == {"busybox_1_amd64.deb"}
 
 
-def test_lists_are_fetched_when_a_file_is_not_to_be_had(build, apt):
+def test_lists_are_fetched_again_when_a_file_is_gone(build, apt):
     apt.versions["busybox"] = "dropped"
     plain, calls = packages._apt, []
 

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
 
-from bench.lab import job, pcap, scenario
-from bench.lab.scenario import FIRST_PORT, from_dict
-from bench.tests import captures
+from bench.lab import job
+from bench.record import pcap
+from bench.scenario import scenario
+from bench.scenario.scenario import FIRST_PORT, from_dict
+from selftests.bench import captures
 
 
 def netem_ms(files: dict, node: str, dev: str) -> float:

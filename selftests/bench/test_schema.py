@@ -13,10 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench import compare, geo
-from bench.lab import job, satellite, scenario, schema
-from bench.lab.errors import LabError
-from bench.papers import experiment, metrics
+from bench.compare import comparison, geo
+from bench.errors import LabError
+from bench.lab import job
+from bench.measure import metrics
+from bench.papers import experiment
+from bench.scenario import satellite, scenario, schema
 
 # Between them these set every key there is, which a test makes sure of.
 STEP = {"aqm": "red", "red": {"min_packets": 5, "max_packets": 15, "probability": 0.1,
@@ -213,7 +215,7 @@ PAPER_MISTAKES = [
       for name, data, path in mistakes(experiment.Like, LIKE["like"]))]
 
 
-def test_what_is_spoilt_is_right_before(tmp_path):
+def test_the_unspoilt_file_is_read(tmp_path):
     assert scenario.load(write(tmp_path, SCENARIO)).flows[0].changes == ((100, "reno"),)
     for data in (EXPERIMENT, GAIN, LIKE):
         assert load_paper(write(tmp_path, data)).cells
@@ -329,7 +331,7 @@ STAGE = {"delay_ms": 320}
     (("host",), [{"name": "wired"}], "host[0].at: missing"),
     (("host",), [{"name": "wired", "at": "gatewayx"}], "host[0].at: no hop 'gatewayx'"),
 ])
-def test_what_was_a_traceback_or_was_played(tmp_path, loc, value, said):
+def test_mistakes_that_were_once_played_or_a_traceback_are_errors(tmp_path, loc, value, said):
     one_line(scenario.load, write(tmp_path, put(SMALL, loc, value)), f"bad.toml: {said}")
 
 
@@ -338,7 +340,7 @@ def test_what_was_a_traceback_or_was_played(tmp_path, loc, value, said):
     (b"seed = \n", "Invalid value (at line 1, column 8)"),
     (b"seed = " + 5000 * b"1", "integer string conversion"),
     (b"seed = " + 5000 * b"[", "recursion")])
-def test_what_is_no_toml(tmp_path, content, said):
+def test_a_file_that_is_not_toml_is_one_line(tmp_path, content, said):
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
     for load in (scenario.load, experiment.load):
@@ -357,7 +359,7 @@ def test_a_file_that_is_not_there(tmp_path):
     ({"experiment": "one", "set": {"flow.5.bytes": 5}}, "like.set.\"flow.5.bytes\": there is no '5'"),
     ({"experiment": "one", "keep": {"planet": "x"}}, "like.keep: axis 'planet' has not all of ['x']"),
     ({"experiment": "one", "axes": ["planet"]}, "like.axes: one has no axis 'planet'")])
-def test_a_mistake_in_what_is_taken_over(tmp_path, like, said):
+def test_a_mistake_in_an_inherited_key_names_the_other_file(tmp_path, like, said):
     one_line(load_paper, write(tmp_path, {**LIKE, "like": like}), said)
 
 
@@ -392,9 +394,9 @@ def test_what_code_makes_is_held_against_the_same():
 
 
 def test_what_make_bench_and_make_geo_read(tmp_path):
-    for load, file, kind in ((compare.plan, "compare.toml", compare.Comparison),
+    for load, file, kind in ((comparison.plan, "compare.toml", comparison.Comparison),
                              (geo.load, "geo.toml", geo.Suite)):
-        right = schema.parsed(compare.HERE / file)
+        right = schema.parsed(comparison.HERE / file)
         groups = {name: value for name, value in right.items() if name not in keys(kind)}
         for name, data, key in mistakes(kind, {name: right[name] for name in keys(kind)}):
             with pytest.raises(LabError, match=f"^{file}: ") as caught:

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from bench.papers import __main__ as command
-from bench.papers import experiment, plan, results, seeds
-from bench.tests.test_papers import GAIN, FakeLab, finished, put, read
+from bench.papers import command, experiment, plan, results, seeds
+from selftests.bench.test_papers import GAIN, FakeLab, finished, put, read
 
 VALUE = plan.measure_key("transfer_s", {})
 
@@ -69,7 +68,7 @@ class Played:
 NEAR = {"Reno": [2.0, 2.01, 1.99], "Hybla": [1.5, 1.51, 1.49]}
 
 
-def test_what_one_seed_leaves_open_gets_three(tmp_path):
+def test_a_verdict_open_after_one_seed_gets_three(tmp_path):
     done = Played(tmp_path, [only()], NEAR).to_the_end()
     assert done.rounds == [3]
     assert done.of("Reno") == done.of("Hybla") == (3, "reproduced")
@@ -94,7 +93,7 @@ def test_not_more_than_the_experiment_allows(tmp_path):
     assert one["seeds_to_decide"] > 8 and "takes" in one["cause"]
 
 
-def test_what_is_not_counted_gets_no_more(tmp_path):
+def test_uncounted_values_get_no_more_seeds(tmp_path):
     marked = put(uncounted=[{"kind": "chosen", "why": "x", "where": {"TCP": "Reno"}}])
     done = Played(tmp_path, [only(marked)], NEAR).to_the_end()
     assert (done.of("Reno"), done.of("Hybla")) == ((1, "undecided"), (3, "reproduced"))
@@ -139,7 +138,7 @@ def test_a_gains_seeds_are_those_of_its_sides(tmp_path):
     assert (told["seeds"], told["verdict"]) == (3, "reproduced")
 
 
-def test_what_no_seed_changes_gets_none(tmp_path):
+def test_verdicts_that_no_seed_changes_get_no_seeds(tmp_path):
     one = only(put(random=False))
     assert Played(tmp_path, [one], NEAR).to_the_end().rounds == []
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.lab import measure, scenario
-from bench.lab.errors import LabError
-from bench.papers import shares
+from bench.errors import LabError
+from bench.measure import flow_view, shares
+from bench.scenario import scenario
 
 FLOWS = ("ours", "ours", "theirs")
 
@@ -40,7 +40,7 @@ def test_shares_of_a_host_are_of_all_its_flows():
     assert shares.share_ratio(run, "theirs", "ours") == pytest.approx(4)
 
 
-def test_who_gets_nothing_has_no_ratio():
+def test_a_flow_without_goodput_has_no_ratio():
     assert shares.share_ratio(played([100, 100, 0]), "ours", "theirs") is None
     assert shares.share_ratio(played([0, 0, 100]), "ours", "theirs") == 0
     with pytest.raises(LabError, match="no flow got anything"):
@@ -54,7 +54,7 @@ def test_a_host_without_a_flow_is_an_error():
 
 @pytest.mark.parametrize("seconds, expected", [(0, 2.5), (9, 5)])
 def test_the_longest_silence_may_be_the_last(monkeypatch, seconds, expected):
-    monkeypatch.setattr(measure, "FlowView", lambda run, flow: SimpleNamespace(
+    monkeypatch.setattr(flow_view, "FlowView", lambda run, flow: SimpleNamespace(
         segment_s=[0.5, 1.0, 3.5, 4.0]))
     run = SimpleNamespace(scenario=SimpleNamespace(flows=[SimpleNamespace(seconds=seconds)]))
     assert shares.longest_silence_s(run) == pytest.approx(expected)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.lab.errors import LabError
-from bench.papers import experiment, report, results, statistics, tables, verdict
-from bench.tests.test_papers import VALUES, finished, put, read
+from bench.errors import LabError
+from bench.measure import statistics
+from bench.papers import experiment, report, results, tables, verdict
+from selftests.bench.test_papers import VALUES, finished, put, read
 
 REPRODUCED, SAME_ORDER, NOT, UNDECIDED, BLIND = verdict.VERDICTS
 HOLDS, UNSURE, FAILS = verdict.CLASSES
@@ -30,7 +31,7 @@ def test_a_value_of_no_null(ours, expected):
     assert of_value([ours], 100) == expected
 
 
-def test_what_never_came():
+def test_a_value_never_reached_is_reproduced_only_where_the_papers_was_neither():
     assert of_value([None], 10) == NOT
     assert of_value([None], experiment.NEVER) == REPRODUCED
     assert of_value([10], experiment.NEVER) == NOT
@@ -168,7 +169,7 @@ def test_a_claim_holds_or_does_not(relation, left, right, factor, expected):
 
 
 def of_seeds(relation, left, right, factor=1, **changed):
-    """Two cells of so many seeds; None: a run that never came to its value."""
+    """Two cells of so many seeds; None: a run that never reached its value."""
     def side(values):
         return statistics.Estimate(math.inf, None, 1) if None in values else \
             statistics.estimate(values, 95)
@@ -212,12 +213,12 @@ def test_within_looks_at_the_interval_too():
     assert (far.verdict, far.decided, near.verdict, near.decided) == (FAILS, True, FAILS, False)
 
 
-def test_one_run_that_never_came_to_it_does_not_decide_for_the_others():
+def test_one_run_that_never_reached_the_value_does_not_decide_for_the_others():
     assert of_seeds("less", [20.0, 20.0], [None, 30.0]).verdict == HOLDS
     assert of_seeds("less", [20.0, 20.0], [None, 10.0]).verdict == UNSURE
 
 
-def test_a_pair_of_which_one_never_came_to_it():
+def test_a_pair_in_which_one_side_never_reached_the_value():
     never, soon = statistics.Estimate(math.inf, None, 1), statistics.Estimate(5, None, 1)
     for sides, relation, expected in (((soon, never), "less", HOLDS), ((never, soon), "less", FAILS),
                                       ((never, never), "less", FAILS), ((never, soon), "within", FAILS)):
@@ -227,7 +228,7 @@ def test_a_pair_of_which_one_never_came_to_it():
 @pytest.mark.parametrize("pairs, of_all, of_some", [
     ([HOLDS, HOLDS], HOLDS, HOLDS), ([HOLDS, UNSURE], UNSURE, HOLDS), ([UNSURE, FAILS], FAILS, UNSURE),
     ([FAILS, FAILS], FAILS, FAILS)])
-def test_a_claim_is_of_all_its_pairs_or_of_some(pairs, of_all, of_some):
+def test_a_claim_concerns_every_pair_unless_some_is_set(pairs, of_all, of_some):
     assert (verdict.of_claim(pairs), verdict.of_claim(pairs, some=True)) == (of_all, of_some)
 
 
@@ -239,7 +240,7 @@ def data_of(tmp_path, change, values=VALUES):
 
 
 @pytest.mark.parametrize("kind", experiment.UNCOUNTED)
-def test_what_is_no_finding_is_shown_marked_and_not_counted(tmp_path, kind):
+def test_uncounted_values_are_shown_marked_and_not_counted(tmp_path, kind):
     entry = {"kind": kind, "why": "because of it", "where": {"file": "large", "TCP": "Reno"}}
     data = data_of(tmp_path, put(uncounted=[entry]))
     told = data["experiments"][0]
@@ -323,12 +324,12 @@ def test_every_page_shows_the_classes_the_reasons_and_the_nulls_score(tmp_path):
     (put(null={"axis": "TCP", "of": {"Hybla": "Hybla"}}), "null.*: 'Hybla' is without its idea itself"),
     (put(null={"axis": "planet", "of": {}}), "null: no axis 'planet'"),
     (put(seeds_most=0), "seeds_most = 0: a whole number from 1")])
-def test_what_is_wrong_with_the_verdicts_data_is_said(change, said):
+def test_an_error_in_verdict_data_names_the_mistake(change, said):
     with pytest.raises(LabError, match=said):
         read(change)
 
 
-def test_what_holds_but_not_surely_is_said_apart(tmp_path):
+def test_claims_that_hold_but_not_surely_are_counted_apart(tmp_path):
     data = data_of(tmp_path, put(random=True), {**VALUES, ("small", "Hybla"): 2.09})
     claim, = data["experiments"][0]["claims"]
     assert claim["verdict"] == UNSURE

@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""report.py against a made-up run: twelve policies, two links, no guest."""
+"""The comparison's tables, plots and page of a made-up run: twelve policies, two links, no guest."""
 
 import io
 import json
 import math
 import random
 import re
-import sys
 from html.parser import HTMLParser
-from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 from rich.console import Console
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import report  # noqa: E402
-from tools.satcc_tools import graphs  # noqa: E402
+from bench.compare import plots, tables, terminal, webpage
+from tools.satcc_tools import graphs
 
 OURS = ["hybla_full", "hybla_full iw_rho=1", "mtsi", "ibk", "constant_rate",
         "westwood_abse"]
@@ -236,14 +235,14 @@ def full():
 
 @pytest.fixture(scope="module")
 def full_page(full, tmp_path_factory):
-    written = report.write_report(full, tmp_path_factory.mktemp("full"))
+    written = webpage.write_report(full, tmp_path_factory.mktemp("full"))
     return Page(written.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def written(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    return report.write_report(data, folder)
+    return webpage.write_report(data, folder)
 
 
 @pytest.fixture(scope="module")
@@ -253,18 +252,18 @@ def page(written):
 
 def console_text(data: dict, width: int = 80) -> str:
     out = io.StringIO()
-    report.print_tables(data, Console(file=out, width=width, color_system=None))
+    terminal.print_tables(data, Console(file=out, width=width, color_system=None))
     return out.getvalue()
 
 
-def column(values: dict, better=min, digits=2, **more) -> report.Column:
-    return report.Column("group", "title", "s", digits, better,
+def column(values: dict, better=min, digits=2, **more) -> tables.Column:
+    return tables.Column("group", "title", "s", digits, better,
                          {k: v if isinstance(v, list) else [v]
                           for k, v in values.items()}, **more)
 
 
 def cells_of(values: dict, better=min, digits=2, **more) -> list:
-    found = report.build_table(
+    found = tables.build_table(
         "t", [column(values, better, digits, **more)],
         {"policies": list(values), "ours": []}).rows
     return [row.cells[0] for row in found if row.kind != "ideal"]
@@ -314,7 +313,7 @@ def test_page_tables_hold_the_measurements(data, page):
                                     f"{values[0]:.2f}–{values[4]:.2f}")
 
 
-def test_what_no_sender_can_beat_is_last(data, page):
+def test_the_rows_without_congestion_control_are_last(data, page):
     """By the link, and by two receivers, which bound transfers alone."""
     for link, table in zip(data["links"], (page.tables[1], page.tables[3])):
         net = link["net_rate_mbit"]
@@ -345,7 +344,7 @@ def test_plots_are_files_that_stand_alone(data, written):
 
 
 def test_same_data_same_page(data, written, tmp_path):
-    again = report.write_report(data, tmp_path)
+    again = webpage.write_report(data, tmp_path)
     assert again.read_bytes() == written.read_bytes()
 
 
@@ -374,11 +373,11 @@ def drawn_texts(figure) -> list:
     return [t for t in texts if t.get_visible() and t.get_text()]
 
 
-@pytest.mark.parametrize("layout", [report.WIDE, report.NARROW])
-@pytest.mark.parametrize("plot", report.PLOTS, ids=lambda plot: plot.key)
+@pytest.mark.parametrize("layout", [plots.WIDE, plots.NARROW])
+@pytest.mark.parametrize("plot", plots.PLOTS, ids=lambda plot: plot.key)
 def test_no_text_is_clipped_or_overlaps(data, layout, plot):
-    with report.matplotlib.rc_context(report.STYLE):
-        figure = report.draw_figure(plot, data["links"][0], data, layout)
+    with matplotlib.rc_context(graphs.STYLE):
+        figure = plots.draw_figure(plot, data["links"][0], data, layout)
         figure.set_dpi(100)
         figure.draw_without_rendering()
         inside = [(t.get_text(), t.get_window_extent())
@@ -407,7 +406,7 @@ def test_missing_measurements_reach_page_and_terminal(tmp_path):
     link["bulk"][0]["t90_s"] = [None]
     del link["series"]["bbr"]
     link["series"]["reno"]["cwnd"] = {"t_s": [], "cwnd": [], "ssthresh": []}
-    page = Page(report.write_report(data, tmp_path).read_text(encoding="utf-8"))
+    page = Page(webpage.write_report(data, tmp_path).read_text(encoding="utf-8"))
     times = {row[0]: row[1:] for row in page.tables[1][2:]}
     assert times["hybla_full"][0] == "–" and times["hybla_full"][4] == "–"
     assert times["cubic"][3:] == ["–"] * 4
@@ -421,7 +420,7 @@ def test_nothing_measured_at_all(tmp_path):
     data = make_data()
     for link in data["links"]:
         link.update(transfers=[], bulk=[], series={})
-    assert report.write_report(data, tmp_path).exists()
+    assert webpage.write_report(data, tmp_path).exists()
     console_text(data)
 
 
@@ -457,7 +456,7 @@ def test_best_is_marked_by_what_is_printed():
 def test_page_bolds_the_same_cells(data, page):
     number = 0
     for link in data["links"]:
-        for table in report.link_tables(link, data):
+        for table in tables.link_tables(link, data):
             number += 1
             marked = {(number, 2 + r, 1 + c) for r, row in enumerate(table.rows)
                       for c, cell in enumerate(row.cells) if cell.best}
@@ -477,7 +476,7 @@ def test_terminal_tables_fit(data, width):
 def test_terminal_has_the_cells_of_the_page(data):
     text = console_text(data)
     for link in data["links"]:
-        for table in report.link_tables(link, data):
+        for table in tables.link_tables(link, data):
             for row in table.rows:
                 for cell in row.cells:
                     assert cell.text + ("*" if cell.best else "") in text
@@ -488,14 +487,14 @@ def test_terminal_has_the_cells_of_the_page(data):
 
 def test_printing_leaves_the_console_as_it_was(data):
     console = Console(file=io.StringIO(), width=80)
-    report.print_tables(data, console)
+    terminal.print_tables(data, console)
     assert console.width == 80
 
 
 # ---- JSON, thinning --------------------------------------------------------
 
 def test_json_is_sorted_and_has_nulls(tmp_path):
-    path = report.write_json(
+    path = webpage.write_json(
         {"b": math.nan, "a": [1, math.inf, np.float64(2.5)],
          "c": np.array([1.0, np.nan]), "d": {"y": None, "x": "–"}},
         tmp_path / "new")
@@ -508,9 +507,9 @@ def test_json_is_sorted_and_has_nulls(tmp_path):
 
 
 def test_page_is_the_same_from_the_json(data, written, tmp_path):
-    path = report.write_json(data, tmp_path)
+    path = webpage.write_json(data, tmp_path)
     again = json.loads(path.read_text(encoding="utf-8"))
-    page = report.write_report(again, tmp_path)
+    page = webpage.write_report(again, tmp_path)
     assert page.read_bytes() == written.read_bytes()
 
 
@@ -536,20 +535,20 @@ def test_thinned_points_stay_within_a_cell():
     assert nearest.max() <= 10 / graphs.THIN_ROWS
 
 
-def test_what_lies_off_the_axis_is_written_away_from_it(data):
+def test_notes_on_values_off_the_axis_stand_clear_of_it(data):
     link = data["links"][0]
     wild = {"t_s": [0, 1, 2, 50, 60], "cwnd": [10, 65536, 100, 120, 90]}
     tame = {"t_s": [0, 60], "cwnd": [10, 190]}
-    limits = report.cwnd_limits(link, {"wild": wild, "tame": tame})
+    limits = plots.cwnd_limits(link, {"wild": wild, "tame": tame})
     pipe = link["bdp_packets"] + link["queue_packets"]
     assert pipe < limits[1] < 4 * pipe       # room for a saw, not for the spike
-    axes = report.Figure().add_axes((0, 0, 1, 1))
-    report.draw_cwnd(axes, link, wild, "black", limits)
+    axes = Figure().add_axes((0, 0, 1, 1))
+    plots.draw_cwnd(axes, link, wild, "black", limits)
     note, = axes.texts
     assert note.get_text() == "peak 65536, off the axis"
     assert note.get_ha() == "right"
     axes.clear()
-    report.draw_cwnd(axes, link, tame, "black", limits)
+    plots.draw_cwnd(axes, link, tame, "black", limits)
     assert not axes.texts
 
 
@@ -557,8 +556,8 @@ def test_infinite_ssthresh_is_not_drawn(data):
     link = dict(data["links"][0])
     series = {"t_s": [0, 1, 2], "cwnd": [10, 20, 30],
               "ssthresh": [2**31 - 1, None, 25]}
-    axes = report.Figure().add_axes((0, 0, 1, 1))
-    report.draw_cwnd(axes, link, series, "black", (60, 200))
+    axes = Figure().add_axes((0, 0, 1, 1))
+    plots.draw_cwnd(axes, link, series, "black", (60, 200))
     drawn = [line.get_ydata() for line in axes.lines if len(line.get_ydata()) == 3]
     assert np.isnan(drawn[0][:2]).all() and drawn[0][2] == 25
 
@@ -579,7 +578,7 @@ def test_a_run_without_them_has_no_such_sections(page, data):
     assert "oracle" not in text and "Jain" not in text + console_text(data)
 
 
-def test_cost_is_told_per_ack_and_by_callback(full, full_page):
+def test_cost_is_shown_per_ack_and_by_callback(full, full_page):
     rows = {row[0]: row[1:] for row in table_after(full_page, "on ACKs")}
     assert set(rows) == {p for p in POLICIES if "=" not in p}
     clean, lossy = [r for r in full["cost"]["rows"] if r["policy"] == "cubic"]
@@ -604,13 +603,13 @@ def test_cost_is_told_per_ack_and_by_callback(full, full_page):
 
 
 def test_a_callback_seen_at_one_loss_only_has_dashes_at_the_other(full):
-    data = json.loads(json.dumps(report.plain(full)))
+    data = json.loads(json.dumps(webpage.plain(full)))
     del data["cost"]["rows"][0]["callbacks"][2]
-    last = [row for row in report.cost_breakdown(data) if row["name"] == "hybla_full_min_tso_segs"]
+    last = [row for row in tables.cost_breakdown(data) if row["name"] == "hybla_full_min_tso_segs"]
     assert [row["cells"][:3] for row in last] == [["–", "–", "–"]]
 
 
-def test_the_logger_is_told_by_what_is_on(full, full_page):
+def test_the_loggers_cost_is_shown_by_event(full, full_page):
     rows = {row[0]: row[1:] for row in table_after(full_page, "events on", "records")}
     assert rows["segment_sent"] == ["6909", "51762", "1762", "881", "1762"]
     assert rows["no event on"] == ["0", "49972", "-28", "-14", "–"]
@@ -618,8 +617,8 @@ def test_the_logger_is_told_by_what_is_on(full, full_page):
     assert "satcc_log, 10 Mbit/s, cubic, 10 MB" in console_text(full)
 
 
-def test_the_faster_link_is_told_by_loss_and_by_shares(full, full_page):
-    alone, shared = report.long_tables(full)
+def test_the_faster_link_has_a_table_by_loss_and_one_of_shares(full, full_page):
+    alone, shared = tables.long_tables(full)
     assert [name for name, _ in alone.groups()] == ["30 s, 0.1 % loss", "30 s, 1 % loss"]
     assert [row.name for row in shared.rows] == ["westwood_abse", "cubic", "bbr"]
     rows = {row[0]: row[1:] for row in table_after(full_page, "Jain's index")}
@@ -634,8 +633,8 @@ def test_the_faster_link_is_told_by_loss_and_by_shares(full, full_page):
             assert f"{rate:.2f} Mbit/s" in text and digest in text
 
 
-def test_what_a_rival_keeps_is_told_by_path(full, full_page):
-    table = report.beside_table(full)
+def test_a_rivals_share_is_shown_by_path(full, full_page):
+    table = tables.beside_table(full)
     assert [name for name, _ in table.groups()] == ["40 ms", "250 ms"]
     rows = {row[0]: row[1:] for row in table_after(full_page, "% of share")}
     text = " ".join("".join(full_page.text).split())
@@ -648,8 +647,8 @@ def test_what_a_rival_keeps_is_told_by_path(full, full_page):
     assert "beside a cubic flow, 10 Mbit/s" in console_text(full)
 
 
-def test_what_the_oracle_said_is_one_line_a_policy(full, full_page):
-    lines = report.check_lines(full)
+def test_the_oracles_result_is_one_line_for_each_policy(full, full_page):
+    lines = tables.check_lines(full)
     assert lines == [
         "hybla_full: windows checked: 4711 changes in 14 runs, no difference",
         "mtsi: windows checked: 99 changes in 13 runs, DIFFERENCES in 2 flows",
@@ -663,8 +662,8 @@ def test_what_the_oracle_said_is_one_line_a_policy(full, full_page):
 
 @pytest.mark.parametrize("width", [8.0, 4.0])
 def test_the_dots_have_room(full, width):
-    with report.matplotlib.rc_context(report.STYLE):
-        figure = report.goodput_dots(full, width)
+    with matplotlib.rc_context(graphs.STYLE):
+        figure = plots.goodput_dots(full, width)
         figure.set_dpi(100)
         figure.draw_without_rendering()
         inside = [(t.get_text(), t.get_window_extent()) for t in drawn_texts(figure)]
@@ -675,9 +674,9 @@ def test_the_dots_have_room(full, width):
 
 
 def test_the_whole_page_stands_alone_and_comes_from_the_json(full, tmp_path):
-    first = report.write_report(full, tmp_path / "a")
-    again = json.loads(report.write_json(full, tmp_path).read_text(encoding="utf-8"))
-    assert report.write_report(again, tmp_path / "b").read_bytes() == first.read_bytes()
+    first = webpage.write_report(full, tmp_path / "a")
+    again = json.loads(webpage.write_json(full, tmp_path).read_text(encoding="utf-8"))
+    assert webpage.write_report(again, tmp_path / "b").read_bytes() == first.read_bytes()
     page = Page(first.read_text(encoding="utf-8"))
     assert page.open == [] and all(u.startswith(("data:", "#")) for u in page.urls)
 

@@ -3,8 +3,8 @@
 
 import dataclasses
 
-from bench.lab.scenario import Flow
-from selftests.oracle import calls
+from bench.oracle import calls
+from bench.scenario.scenario import Flow
 
 GROWTH = ("start", "avoid", "start_exit")
 DISORDER, CWR, RECOVERY, LOSS = 1, 2, 3, 4      # enum tcp_ca_state

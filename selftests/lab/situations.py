@@ -3,7 +3,8 @@
 
 import dataclasses
 
-from bench.lab import measure, scenario
+from bench.measure import flow_view
+from bench.scenario import scenario
 
 BURST, EVERY_MS = 10, 3000      # segments that the application writes, at such intervals
 # A line for a scenario's `after`: the sender's counters, for counters().
@@ -46,7 +47,7 @@ def tail_losses(lab, geo, cc, bursts, lost, **rest):
     data = packets.where(packets.length > 0)
     changes = []
     for burst, segment in lost:
-        passed_s = (int(data.t[burst * BURST + segment]) - measure.FlowView(clean).start_ns) / 1e9
+        passed_s = (int(data.t[burst * BURST + segment]) - flow_view.FlowView(clean).start_ns) / 1e9
         changes += [scenario.LinkChange(passed_s - 0.008, "satellite",
                                         scenario.Stage(delay_ms=300, loss_pct=100)),
                     scenario.LinkChange(passed_s + 0.008, "satellite", scenario.Stage(delay_ms=300))]

@@ -16,9 +16,10 @@ from functools import cached_property
 import numpy as np
 import pytest
 
-from bench.lab.paths import TOP
-from bench.lab.run import Lab, Run
-from bench.lab.scenario import FIRST_PORT
+from bench.lab.play import Lab
+from bench.paths import TOP
+from bench.record.run import Run
+from bench.scenario.scenario import FIRST_PORT
 
 pytestmark = pytest.mark.lab
 

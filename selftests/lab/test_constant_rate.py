@@ -4,8 +4,8 @@
 import dataclasses
 import pytest
 
-from bench.lab import measure
-from selftests import oracle
+from bench import oracle
+from bench.measure import flow_view
 from selftests.lab import decisions
 
 pytestmark = pytest.mark.lab
@@ -84,7 +84,7 @@ def test_an_rtt_is_known_from_the_start(lab, path):
     for row in inits:
         assert row["cwnd"] == row["cwnd_old"] > 10 and row["credit_q20"] == 0
         assert row["srtt_us"] >= 600_000
-    assert measure.FlowView(run).transfer_s(3_000_000)
+    assert flow_view.FlowView(run).transfer_s(3_000_000)
     assert events(lab.run(path(bytes=100_000)), "init")[0]["srtt_us"] >= 600_000
 
 

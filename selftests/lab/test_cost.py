@@ -10,9 +10,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bench import cost
-from bench.lab import measure, trace
-from selftests.oracle import calls
+from bench.measure import cost, flow_view
+from bench.oracle import calls
+from bench.record import trace
 
 pytestmark = pytest.mark.lab
 
@@ -66,7 +66,7 @@ def test_interrupts_are_seen_and_left_out(lossy):
 
 def test_acks_are_those_the_kernel_worked_on(lossy):
     """All but a few bring an acknowledgement to report; what comes after the reset is no ACK."""
-    found, view = cost.of_run(lossy), measure.FlowView(lossy)
+    found, view = cost.of_run(lossy), flow_view.FlowView(lossy)
     assert 100 < found.acks < len(view.ack_s)
     acked, = [one for one in found.callbacks if one.slots == ("pkts_acked",)]
     assert 0.98 < acked.calls / found.acks <= 1

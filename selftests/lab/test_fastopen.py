@@ -12,8 +12,9 @@ import re
 
 import pytest
 
-from bench.lab import machine, paths
-from bench.lab.run import Lab
+from bench import paths
+from bench.lab import machine
+from bench.lab.play import Lab
 from selftests.conftest import KERNEL
 
 pytestmark = pytest.mark.lab

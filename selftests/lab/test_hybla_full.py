@@ -6,9 +6,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bench.lab import measure, pcap
-from bench.lab.scenario import Flow
-from selftests import oracle
+from bench import oracle
+from bench.measure import flow_view
+from bench.record import pcap
+from bench.scenario.scenario import Flow
 from selftests.lab import decisions
 
 pytestmark = pytest.mark.lab
@@ -62,9 +63,9 @@ def test_no_first_ack_explosion(lab, geo):
     """The kernel's hybla goes to its clamp at the first ACK of this path; this one must not."""
     ours = lab.run(geo(bytes=1_000_000))
     theirs = lab.run(geo("hybla", bytes=1_000_000))
-    t, cwnd, _ = measure.cwnd_series(ours)
+    t, cwnd, _ = flow_view.cwnd_series(ours)
     assert cwnd[t < 1.3].max() <= 200                   # two times the path
-    t, cwnd, _ = measure.cwnd_series(theirs)
+    t, cwnd, _ = flow_view.cwnd_series(theirs)
     assert cwnd[t < 1.3].max() > 20_000                 # or this test has no object
 
 
@@ -112,7 +113,7 @@ def test_20_ms_is_reno(lab, geo):
 
 def gaps_after(run, seconds):
     """Time between new segments leaving the sender, in s, after a time."""
-    view = measure.FlowView(run)
+    view = flow_view.FlowView(run)
     first = ~view.is_retransmit & (view.segment_s > seconds)
     return np.diff(view.segment_s[first])
 
@@ -127,7 +128,7 @@ def test_pacing_spreads_the_jump(lab, geo):
 
 def test_train_leaves_back_to_back(lab, geo):
     """The estimate reads the spacing the bottleneck gave, so the sender must not space."""
-    view = measure.FlowView(lab.run(geo(bytes=100_000)))
+    view = flow_view.FlowView(lab.run(geo(bytes=100_000)))
     assert view.segment_s[9] - view.segment_s[0] < 1e-3
     # Nor are the two that the first ACK releases kept apart, 27 ms at 200 % of 11 per RTT.
     assert view.segment_s[11] - view.segment_s[10] < 1e-3
@@ -141,7 +142,7 @@ def test_without_sack_or_timestamps_it_is_reno(lab, geo, sysctl):
     assert not decided(run)
     for row in grown_rows:
         assert row["cwnd"] - row["cwnd_old"] <= row["acked"]
-    options = measure.FlowView(run).syn
+    options = flow_view.FlowView(run).syn
     assert (pcap.SACK_PERMITTED if "sack" in sysctl else 8) not in options
 
 
@@ -155,15 +156,15 @@ def test_switch_on_a_live_flow(lab, geo):
     for row in inits:
         assert row["cwnd"] == row["cwnd_old"] > 10
     assert {row["hoe_phase"] for row in named(run)} == {HOE_OFF}
-    assert measure.FlowView(run).transfer_s(3_000_000)
+    assert flow_view.FlowView(run).transfer_s(3_000_000)
 
 
 def test_ipv6(lab, geo):
     """The same path in IPv6: 20 bytes a segment more header, otherwise the same start.  Of a size
     that the path and its queue hold: what is lost is another matter."""
     v4, v6 = lab.run(geo(bytes=280_000)), lab.run(geo(bytes=280_000, family=6))
-    assert not any(measure.FlowView(run).is_retransmit.any() for run in (v4, v6))
-    times = [measure.FlowView(run).transfer_s(280_000) for run in (v4, v6)]
+    assert not any(flow_view.FlowView(run).is_retransmit.any() for run in (v4, v6))
+    times = [flow_view.FlowView(run).transfer_s(280_000) for run in (v4, v6)]
     assert times[1] / times[0] == pytest.approx(1, abs=0.02)
     assert decided(v6)[0]["ssthresh"] == pytest.approx(100, abs=2)
 
@@ -213,6 +214,6 @@ def test_initial_window_of_rho(lab, geo):
     """iw_rho=1 at 600 ms: 24 segments in the first flight, 10 without."""
     def first_flight(parameters):
         run = lab.run(geo(bytes=100_000, modules={"tcp_hybla_full": parameters}))
-        return int((measure.FlowView(run).segment_s < 1.15).sum())
+        return int((flow_view.FlowView(run).segment_s < 1.15).sum())
     assert first_flight({"iw_rho": 1}) == 24
     assert first_flight({"iw_rho": 0}) == 10

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bench.lab import measure
-from selftests import oracle
+from bench import oracle
+from bench.measure import flow_view
 from selftests.lab import decisions
 
 pytestmark = pytest.mark.lab
@@ -71,8 +71,8 @@ def test_k_of_one_is_reno(lab, path):
     link = dict(rtt_ms=100, rate_mbit=10, seconds=20)
     ours = lab.run(path(**link, parameters={"k": 1, "pacing": 0}))
     reno = lab.run(path("reno", **link))
-    _, mine, _ = measure.cwnd_series(ours)
-    _, other, _ = measure.cwnd_series(reno)
+    _, mine, _ = flow_view.cwnd_series(ours)
+    _, other, _ = flow_view.cwnd_series(reno)
     count = min(len(mine), len(other))
     assert count > 1000 and np.abs(mine[:count] - other[:count]).max() <= 1
 
@@ -153,14 +153,14 @@ def test_switch_on_a_live_flow(lab, path):
     assert len(inits) == 2
     for row in inits:
         assert row["cwnd"] == row["cwnd_old"] > 10 and row["credit_q16"] == 0
-    assert measure.FlowView(run).transfer_s(3_000_000)
+    assert flow_view.FlowView(run).transfer_s(3_000_000)
 
 
 def test_paced_unless_told_otherwise(lab, path):
     """On a fast link slow start sends two segments for each ACK: back to back, or with a gap."""
     def small_gap(pacing):
         run = lab.run(path(**EACH_ACK, bytes=400_000, parameters={"pacing": pacing}))
-        view = measure.FlowView(run)
+        view = flow_view.FlowView(run)
         return np.quantile(np.diff(view.segment_s[60:200]), 0.25)
     assert small_gap(1) > 1e-3 > small_gap(0)
 

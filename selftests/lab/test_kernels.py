@@ -17,9 +17,10 @@ import functools
 import numpy as np
 import pytest
 
-from bench.lab import measure, scenario
-from bench.lab.paths import TOP
-from bench.lab.run import Lab
+from bench.lab.play import Lab
+from bench.measure import flow_view
+from bench.paths import TOP
+from bench.scenario import scenario
 
 pytestmark = pytest.mark.lab
 
@@ -48,13 +49,13 @@ def play(kernel, link, cc, initrwnd=COMMON_INITRWND):
 def at_acks(run):
     """The core's state as each ACK finds it: cwnd, ssthresh, flight in segments, snd_wnd in bytes."""
     _, records = run.events["tcp:tcp_probe"]
-    mine = records[records["dport"] == measure.FlowView(run).port]
+    mine = records[records["dport"] == flow_view.FlowView(run).port]
     flight = (mine["snd_nxt"] - mine["snd_una"]) / MSS
     return mine["snd_cwnd"].astype(int), mine["ssthresh"].astype(int), flight, mine["snd_wnd"]
 
 
 def segments(run):
-    view = measure.FlowView(run)
+    view = flow_view.FlowView(run)
     return view.segment_seq.tolist(), view.segment_len.tolist()
 
 
@@ -94,7 +95,7 @@ def test_window_is_held_while_the_receivers_is_the_limit(kernel):
     assert cwnd[again + 1] > cwnd[14]
 
 
-def test_receivers_first_window_is_what_differs():
+def test_kernels_differ_in_the_receivers_first_window():
     """With none told, the older receiver's two segments more with each stand against all the newer
     one has.  This is the difference that hybla_full and the kernel's hybla show between the two."""
     older, newer = (play(kernel, "geo-2mbit", "hybla_full", initrwnd=0) for kernel in (OLDER, NEWER))

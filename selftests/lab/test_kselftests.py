@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from bench.lab import machine, paths
+from bench import paths
+from bench.lab import machine
 
 pytestmark = pytest.mark.lab
 FOLDER = paths.TOP / "selftests"

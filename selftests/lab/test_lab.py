@@ -14,10 +14,12 @@ import types
 import numpy as np
 import pytest
 
-from bench import geo as geo_suite
-from bench.lab import image, job, machine, measure, packages, paths
-from bench.lab.errors import LabError
-from bench.lab.run import traffic_hash
+from bench import paths
+from bench.compare import geo as geo_suite
+from bench.errors import LabError
+from bench.lab import image, job, machine, packages
+from bench.measure import flow_view
+from bench.record.run import traffic_hash
 from selftests.conftest import KERNEL
 
 pytestmark = pytest.mark.lab
@@ -60,7 +62,7 @@ def test_five_seeds_five_hashes(lab, lossy):
     runs = [lab.run(dataclasses.replace(lossy, seed=seed)) for seed in range(1, 6)]
     assert len({run.hash for run in runs}) == 5
     # Other losses, not only other initial sequence numbers.
-    assert len({measure.FlowView(run).acked_by(30) for run in runs}) == 5
+    assert len({flow_view.FlowView(run).acked_by(30) for run in runs}) == 5
 
 
 def test_ten_lossy_minutes_repeat(lab, geo):
@@ -68,7 +70,7 @@ def test_ten_lossy_minutes_repeat(lab, geo):
     long = geo("cubic", seconds=600, loss_pct=1, trace=["tcp:tcp_probe"])
     first, second = (lab.run(long, use_cache=False) for _ in range(2))
     assert first.hash == second.hash
-    assert measure.link_losses(first) > 100
+    assert flow_view.link_losses(first) > 100
 
 
 def test_initramfs_is_reproducible(lab):
@@ -112,7 +114,7 @@ def fingerprint(lab, tmp_path_factory):
 
 def test_a_boot_repeats(lab, fingerprint, tmp_path):
     """All that is saved of a machine is the same, whichever of the emulator's threads is late.
-    `python3 -m bench.lab.boots 50` boots fifty times on a busy host."""
+    `python3 -m bench boots 50` boots fifty times on a busy host."""
     assert booted(lab, tmp_path, late="guest") == fingerprint
 
 
@@ -159,21 +161,21 @@ def test_loss_rate_is_the_rate_asked(lab, geo):
     """1 % of the data packets, within the binomial 99.9 % interval; drawn behind the queue."""
     run = lab.run(geo("bbr", seconds=60, loss_pct=1))
     sent = len(run.bottleneck)
-    lost = measure.link_losses(run)
+    lost = flow_view.link_losses(run)
     assert abs(lost - sent / 100) < 3.3 * np.sqrt(sent * 0.01 * 0.99)
 
 
 def test_queue_holds_what_was_asked(lab, geo):
     """A queue of 40 packets never delays a segment by more than 40 packets' time."""
     run = lab.run(geo("cubic", queue_packets=40, bytes=2_000_000))
-    assert measure.queue_drops(run) > 0
+    assert flow_view.queue_drops(run) > 0
     rtt = run.json("flow-0.json")["rtt"] / 1e6
     assert rtt < 0.6 + 43 * 1514 * 8 / 2e6
 
 
 def test_transfer_is_whole(lab, geo):
     run = lab.run(geo("cubic", bytes=1_000_000))
-    view = measure.FlowView(run)
+    view = flow_view.FlowView(run)
     assert run.json("flow-0.json")["bytes_acked"] >= 1_000_000
     assert view.transfer_s(1_000_000) > run.scenario.ideal_s(1_000_000)
     assert view.transfer_s(1_000_001 + 1) is None
@@ -228,29 +230,29 @@ def failing(lab, tmp_path, script, **files):
     return said
 
 
-def test_a_panic_is_told(lab, tmp_path):
+def test_a_panic_is_an_error(lab, tmp_path):
     assert "Kernel panic" in failing(lab, tmp_path, "echo c > /proc/sysrq-trigger")
 
 
-def test_a_failed_command_is_told(lab, tmp_path):
+def test_a_failed_command_is_named(lab, tmp_path):
     assert "ended with status 1" in failing(lab, tmp_path, "ip link show nosuch")
 
 
-def test_a_guest_that_ends_early_is_told(lab, tmp_path):
+def test_a_guest_that_ends_early_is_an_error(lab, tmp_path):
     assert "cut short" in failing(lab, tmp_path, "poweroff -f; sleep 10")
 
 
-def test_a_guest_that_loops_is_told(lab, tmp_path, monkeypatch):
+def test_a_guest_that_loops_is_an_error(lab, tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "SILENCE_S", 3)
     assert "printed nothing for 3 s of its own time" in failing(lab, tmp_path, "while :; do :; done")
 
 
-def test_a_guest_that_waits_for_ever_is_told(lab, tmp_path):
+def test_a_guest_that_waits_for_ever_is_an_error(lab, tmp_path):
     """Idle time is skipped: this takes seconds."""
     assert "printed nothing for 600 s of its own time" in failing(lab, tmp_path, "sleep 1000000")
 
 
-def test_a_guest_whose_time_stands_still_is_told(lab, tmp_path, monkeypatch):
+def test_a_guest_whose_time_stands_still_is_an_error(lab, tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "LOOKS_PER_QUESTION", 1)
     with machine.Machine(lab.image, tmp_path / "console.log") as paused:
         paused.monitor("stop")
@@ -295,7 +297,7 @@ def test_a_wrong_set_up_is_refused(lab, geo, tmp_path):
     assert "set-up is not what was asked: gateway right lacks" in said
 
 
-def test_a_run_that_takes_too_long_is_told(lab, geo):
+def test_a_run_that_takes_too_long_is_an_error(lab, geo):
     with pytest.raises(LabError, match="not done after 3 s"):
         lab.run(geo("cubic", bytes=10_000_000, max_seconds=3))
 
@@ -347,7 +349,7 @@ def test_parameters_reach_a_loaded_module(lab, geo):
     """The kernel's hybla is loaded before the snapshot; rtt0 makes rho 1 of 24."""
     plain = lab.run(geo("hybla", bytes=100_000))
     tamed = lab.run(geo("hybla", bytes=100_000, modules={"tcp_hybla": {"rtt0": 600}}))
-    assert measure.cwnd_series(tamed)[1].max() < 200 < measure.cwnd_series(plain)[1].max()
+    assert flow_view.cwnd_series(tamed)[1].max() < 200 < flow_view.cwnd_series(plain)[1].max()
 
 
 @pytest.mark.parametrize("table, said", [
@@ -380,6 +382,6 @@ def test_a_transfer_of_the_acceptance_suite_is_given_up(lab):
     row = geo_suite.Row("slow", rtt_ms=100, bytes=(5_000_000,), forward_mbit=2, return_mbit=2,
                         give_up_s=5)
     run = lab.run(row.scenario("cubic", 5_000_000, 1))
-    view = measure.FlowView(run)
+    view = flow_view.FlowView(run)
     assert view.transfer_s(5_000_000) is None
     assert 500_000 < run.json("flow-0.json")["bytes_acked"] < 1_300_000

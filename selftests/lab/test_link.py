@@ -6,9 +6,12 @@ import json
 
 import pytest
 
-from bench.lab import calibrate, job, machine, measure, satellite, scenario
-from bench.lab.errors import LabError
-from bench.lab.run import Lab
+from bench.errors import LabError
+from bench.lab import job, machine
+from bench.lab.play import Lab
+from bench.measure import calibrate, flow_view
+from bench.lab import satlink
+from bench.scenario import satellite, scenario
 from selftests.conftest import KERNEL
 
 pytestmark = pytest.mark.lab
@@ -26,7 +29,7 @@ def papers_lab():
 
 @pytest.mark.parametrize("check", calibrate.CHECKS, ids=lambda check: check.__name__)
 def test_calibrated(papers_lab, check):
-    """The short form of python3 -m bench.lab.calibrate --full."""
+    """The short form of python3 -m bench calibrate --full."""
     wrong = [str(row) for row in check(papers_lab, calibrate.SHORT) if not row.passed]
     assert not wrong, "\n".join(wrong)
 
@@ -74,16 +77,16 @@ def test_tcp_both_ways(papers_lab, family):
     assert sent["error_losses"] > 0 and said["total_retrans"] >= sent["error_losses"]
     assert back["in_packets"] >= back["out_packets"] > 50 and not back["error_losses"]
     assert said["min_rtt"] > 250_000
-    assert run.scenario.extras == ("papers",) and 0.1 < measure.utilisation(run) < 1
-    assert measure.link_losses(run) == sent["error_losses"]
-    assert measure.queue_drops(run) == sent["queue_drops"]
+    assert run.scenario.extras == ("papers",) and 0.1 < flow_view.utilisation(run) < 1
+    assert flow_view.link_losses(run) == sent["error_losses"]
+    assert flow_view.queue_drops(run) == sent["queue_drops"]
 
 
 def test_time_zero_is_the_flows_start(papers_lab):
     """The first SYN leaves within a few ms of it, and a step of the delay comes when it should."""
     run = papers_lab.run(link({"delay_series": [[0, 50], [0.5, 250]]}))
     zero_ns = run.json(satellite.result_name("link", "forward"))["zero_ns"]
-    view = measure.FlowView(run)
+    view = flow_view.FlowView(run)
     assert 0 <= view.start_ns - zero_ns < 10_000_000
     assert 0.1 < view.ack_s[0] < 0.11       # of the first window, a round trip after the handshake's
     late = view.segment_s > 0.51
@@ -137,7 +140,7 @@ def test_a_link_that_lost_a_packet_is_refused():
     def check(dropped=0, **changed):
         counts = {"in_packets": 9, "out_packets": 4, "queue_drops": 2, "error_losses": 1, "inside": 2,
                   "refused": 0, **changed}
-        satellite.check_results(made, {
+        satlink.check_results(made, {
             satellite.result_name("link", "forward"): json.dumps(counts).encode(),
             satellite.device_name("link", "forward"):
                 json.dumps([{"stats64": {"tx": {"dropped": dropped}}}]).encode()})
@@ -150,7 +153,7 @@ def test_a_link_that_lost_a_packet_is_refused():
         with pytest.raises(LabError, match=said):
             check(**wrong)
     with pytest.raises(LabError, match="left no result"):
-        satellite.check_results(made, {})
+        satlink.check_results(made, {})
 
 
 def test_a_device_that_drops_is_seen(papers_lab):
@@ -163,7 +166,7 @@ def test_a_device_that_drops_is_seen(papers_lab):
         papers_lab.run(made)
 
 
-def test_a_failure_is_told_whole(tmp_path):
+def test_a_failures_whole_line_is_printed(tmp_path):
     """The console can be read while a line of it is being written."""
     console = tmp_path / "console.log"
     guest = machine.Machine.__new__(machine.Machine)

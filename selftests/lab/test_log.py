@@ -11,9 +11,11 @@ import shutil
 import numpy as np
 import pytest
 
-from bench import cost, overhead
-from bench.lab import image, machine, paths, pcap
-from bench.lab.scenario import FIRST_PORT, Flow
+from bench import paths
+from bench.lab import image, machine
+from bench.measure import cost, overhead
+from bench.record import pcap
+from bench.scenario.scenario import FIRST_PORT, Flow
 from selftests.lab import decisions
 from selftests.lab.test_policies import ECN_ON, SACK_OFF, TIMESTAMPS_OFF, from_then_on
 
@@ -189,7 +191,7 @@ def test_every_record(logged, cc, path):
         assert counts(run)[RTO]
 
 
-def test_whose_they_are(logged):
+def test_records_name_the_flow_they_belong_to(logged):
     """Addresses, ports, namespace, socket and congestion control, of both families."""
     for family, source, peer in ((4, "::ffff:192.0.2.1", "::ffff:192.0.2.10"),
                                  (6, "2001:db8::1", "2001:db8:0:2::2")):
@@ -219,7 +221,7 @@ def test_growth_is_the_acks(logged):
     assert set(np.flatnonzero(counts(run))) == {FIRST, ACK}
 
 
-def test_recovery_is_told_from_growth(logged):
+def test_recovery_and_growth_have_different_causes(logged):
     """From ssthresh() to the last ACK of Recovery, which makes the window ssthresh: 0.2 s without a
     packet leave it below that till then."""
     run = logged("reno", bytes=3_000_000, rate_mbit=10,
@@ -527,7 +529,7 @@ def test_a_missing_function_keeps_its_events_off_and_is_named(poorer, tmp_path):
 
 @pytest.fixture(scope="module")
 def overheads(lab, geo):
-    """By mode: what the logger adds, see bench/overhead.py."""
+    """By mode: what the logger adds, see bench/measure/overhead.py."""
     base = geo("cubic", rate_mbit=10, bytes=2_000_000)
     return {row["mode"]: row for row in overhead.table([overhead.of_run(
         lab.run(overhead.scenario(base, mode), cost.files(lab.image.release)), mode)

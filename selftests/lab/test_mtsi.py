@@ -6,9 +6,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bench.lab import measure
-from bench.lab.scenario import Flow, Hop, Stage
-from selftests import oracle
+from bench import oracle
+from bench.measure import flow_view
+from bench.scenario.scenario import Flow, Hop, Stage
 from selftests.lab import decisions as account
 from selftests.unit import mtsi_model
 
@@ -82,7 +82,7 @@ def test_paced_the_table_holds_for_the_first_window(lab, path):
     """And then the eleventh segment and those after it are spaced, twice the window per RTT."""
     runs = [lab.run(path({"pacing": on}, bytes=60_000, receiver=EACH_ACK)) for on in (1, 0)]
     assert grown(runs[0], 6) == grown(runs[1], 6) == [10, 18, 30, 43, 44, 45]
-    paced, bursty = (np.median(np.diff(measure.FlowView(run).segment_s[11:30])) for run in runs)
+    paced, bursty = (np.median(np.diff(flow_view.FlowView(run).segment_s[11:30])) for run in runs)
     assert paced > 0.5 * 0.1 / (2 * 45)
     assert bursty < 0.2 * 0.1 / (2 * 45)
 
@@ -181,7 +181,7 @@ def test_timeout_starts_f_again(lab, path, loss_mtsi):
     else:
         assert all(row["f"] == 0 for row in in_loss)
         assert all(row["cwnd"] - row["cwnd_old"] == row["acked"] for row in in_loss)
-    assert measure.FlowView(run).transfer_s(2_000_000)
+    assert flow_view.FlowView(run).transfer_s(2_000_000)
 
 
 def test_avoidance_counts_acks_when_loss_ends_with_per_ack(lab, path):
@@ -191,12 +191,13 @@ def test_avoidance_counts_acks_when_loss_ends_with_per_ack(lab, path):
     for silent_s in (0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7):     # at some of them an ACK leaves some
         run = lab.run(path({**FAR, "per_ack": 1}, bytes=12_000_000, rate_mbit=0, queue_packets=0,
                            offload=True, commands=[radio(silent_s, loss_pct=100), radio(3)]))
-        # Loss may also end before the window is at ssthresh.
-        for crossed in [row for row in named(run, "start_exit") if row["ca_state"] == LOSS]:
+        crossings = [row for row in named(run, "start_exit") if row["ca_state"] == LOSS]
+        assert len(crossings) <= 1      # none where Loss ends before the window is at ssthresh
+        for crossed in crossings:
             left = crossed["acked"] - (crossed["ssthresh"] - crossed["cwnd_old"])
             assert crossed["cwnd_cnt"] == min(left, 1)
             acked.append(left)
-    assert max(acked) > 1
+    assert len(acked) >= 2 and max(acked) > 1       # 6.1 has four of them and more, 6.12 three
 
 
 def test_timeout_in_recovery_starts_f_again(lab, path):
@@ -242,7 +243,7 @@ def test_switch_in_mid_flow(lab, path):
     assert len(inits) == 2
     for row in inits:
         assert row["cwnd"] == row["cwnd_old"] > 10 and row["f"] == 0
-    assert measure.FlowView(run).transfer_s(3_000_000)
+    assert flow_view.FlowView(run).transfer_s(3_000_000)
 
 
 def test_parameters_of_a_running_flow(lab, path):
@@ -276,7 +277,7 @@ def test_ipv6(lab, path):
 def test_faster_than_reno_from_the_same_window(lab, path):
     """124 segments: windows of 6 45 90, two round trips less than 6 12 24 48 96."""
     size, rtt_s = 180_000, 0.6
-    times = [measure.FlowView(lab.run(path(cc=cc, bytes=size, rtt_ms=600))).transfer_s(size)
+    times = [flow_view.FlowView(lab.run(path(cc=cc, bytes=size, rtt_ms=600))).transfer_s(size)
              for cc in ("mtsi", "reno")]
     assert times[1] - times[0] == pytest.approx(2 * rtt_s, abs=0.1)
 

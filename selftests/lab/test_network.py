@@ -8,13 +8,16 @@ import subprocess
 import numpy as np
 import pytest
 
-from bench.__main__ import describe
-from bench.lab import job, measure, pcap, traffic
-from bench.lab.errors import LabError
-from bench.lab.run import Lab
-from bench.lab.scenario import FIRST_PORT, Red, from_dict
+from bench.commands import describe
+from bench.errors import LabError
+from bench.lab import job
+from bench.lab.play import Lab
+from bench.measure import flow_view
+from bench.oracle import calls
+from bench.record import pcap
+from bench.scenario import traffic
+from bench.scenario.scenario import FIRST_PORT, Red, from_dict
 from selftests.conftest import KERNEL
-from selftests.oracle import calls
 
 pytestmark = pytest.mark.lab
 
@@ -61,7 +64,7 @@ def test_flows_beside_the_line(papers):
     assert back["min_rtt"] > 520_000 and back["bytes_acked"] >= 200_000
     assert beside["bytes_acked"] * 8 / 10 > 6e6 > 2e6 > there["bytes_acked"] * 8 / 10
     assert run.qdisc("r1", "netem", "wireda")["packets"] >= beside["segs_in"]
-    assert not measure.FlowView(run).is_retransmit.all()
+    assert not flow_view.FlowView(run).is_retransmit.all()
     # `bench run` on it: the sender's capture has the first flow only.
     said = [describe(run, number) for number in range(3)]
     assert f"{there['bytes_acked']} bytes" not in said[0] and " Mbit/s over 10 s, " in said[0]
@@ -110,7 +113,7 @@ def test_udp_takes_what_it_sends(papers):
         hosts=WIRED))
     told = run.json("flow-1.json")["end"]["sum"]
     assert told["bits_per_second"] == pytest.approx(9.5e6, rel=0.01)
-    view = measure.FlowView(run)
+    view = flow_view.FlowView(run)
     rate = [8 * (view.acked_by(b) - view.acked_by(a)) / (b - a) / 1e6 for a, b in ((2, 4), (5, 7))]
     assert rate[1] < 0.75 * rate[0]
 
@@ -120,7 +123,7 @@ def test_an_aqm_keeps_the_queue_short(papers, aqm):
     """Below what drop-tail lets it grow to, at the same load; a limit by itself would not."""
     def queue_ms(stage):
         run = papers.run(path([{"cc": "cubic", "seconds": 20}], forward={"rate_mbit": 2, **stage}))
-        view = measure.FlowView(run)
+        view = flow_view.FlowView(run)
         rtt = [a - s for s, a in zip(view.segment_s, np.interp(
             view.segment_seq + view.segment_len, view.ack_bytes, view.ack_s)) if s > 10]
         return 1e3 * np.median(rtt) - 520
@@ -272,7 +275,7 @@ def test_acks_are_delayed_from_the_start(papers):
     acknowledges each."""
     def acks(before):
         run = papers.run(path([{"cc": "reno", "bytes": 20_000}], sender={"initcwnd": 10}, before=before))
-        view = measure.FlowView(run)
+        view = flow_view.FlowView(run)
         return int(np.searchsorted(view.ack_bytes, 10 * run.scenario.mss)) + 1
     assert acks(["delayed_acks $(pidof flow)"]) == 5
     assert acks([]) == 10

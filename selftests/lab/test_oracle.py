@@ -12,13 +12,13 @@ import sys
 
 import pytest
 
+from bench import oracle
 from bench.lab import image, machine
-from bench.lab.paths import TOP, policies
-from bench.lab.run import Lab
-from bench.lab.scenario import Flow
-from selftests import oracle
+from bench.lab.play import Lab
+from bench.oracle import calls
+from bench.paths import TOP, policies
+from bench.scenario.scenario import Flow
 from selftests.lab import situations
-from selftests.oracle import calls
 
 pytestmark = pytest.mark.lab
 
@@ -95,7 +95,7 @@ def test_unusual_parameters_and_changes_of_policy(lab, geo):
         assert (calls.CWND_EVENT, calls.CWND_RESTART) in events or oracle.MODELS[policy].CONTROL, policy
 
 
-def test_rough_run_has_it_all(lab, geo):
+def test_the_rough_run_reaches_every_state_of_every_policy(lab, geo):
     """Or the mutants below could not tell."""
     report = oracle.check(lab.run(rough(geo))).raise_first()
     assert set(report.counts) == set(POLICIES)
@@ -108,9 +108,9 @@ def test_rough_run_has_it_all(lab, geo):
 
 
 def test_a_kept_run_is_checked_by_the_command(lab, geo):
-    """python3 -m selftests.oracle RUN, as its README prints it."""
+    """python3 -m bench oracle RUN, as its README prints it."""
     def oracle_of(folder):
-        return subprocess.run([sys.executable, "-m", "selftests.oracle", str(folder)], cwd=TOP,
+        return subprocess.run([sys.executable, "-m", "bench", "oracle", str(folder)], cwd=TOP,
                               text=True, capture_output=True)
     run = lab.run(rough(geo))
     done = oracle_of(run.folder)

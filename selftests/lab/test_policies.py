@@ -10,10 +10,10 @@ import itertools
 
 import pytest
 
-from bench.lab import measure
-from bench.lab.paths import policies
+from bench.measure import flow_view
+from bench.oracle import calls
+from bench.paths import policies
 from selftests.lab import decisions
-from selftests.oracle import calls
 from selftests.lab.decisions import CWR, DISORDER, LOSS, RECOVERY
 from selftests.lab.situations import from_then_on
 
@@ -103,7 +103,7 @@ def opened_fast(run):
 
 
 def lost_its_syn(run):
-    assert measure.FlowView(run).segment_s[0] > 1.5         # 1 s for the SYN again, and the RTT
+    assert flow_view.FlowView(run).segment_s[0] > 1.5         # 1 s for the SYN again, and the RTT
 
 
 def rtt_between(low_ms, high_ms):
@@ -164,9 +164,9 @@ def test_situation(lab, geo, cc, name):
     proof(run)
     flow = run.scenario.flows[0]
     if flow.bytes:
-        assert measure.FlowView(run).transfer_s(flow.bytes), "not all of it arrived"
+        assert flow_view.FlowView(run).transfer_s(flow.bytes), "not all of it arrived"
     else:
-        assert measure.FlowView(run).acked_by(flow.seconds) > 20_000, "it stood still"
+        assert flow_view.FlowView(run).acked_by(flow.seconds) > 20_000, "it stood still"
 
 
 def tour(names):
@@ -193,4 +193,4 @@ def test_switch_between_all_pairs_on_a_live_flow(lab, geo):
         rows = decisions.of(run, cc, "init")
         assert len(rows) == walk.count(cc)
         assert all(row["cwnd"] == row["cwnd_old"] for row in rows[1 if cc == walk[0] else 0:])
-    assert measure.FlowView(run).acked_by(run.scenario.flows[0].seconds) > 1_000_000
+    assert flow_view.FlowView(run).acked_by(run.scenario.flows[0].seconds) > 1_000_000

@@ -7,14 +7,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from bench.lab import pcap, satellite, scenario
-from bench.lab.errors import LabError
-from bench.lab.paths import policies
-from bench.lab.run import Lab
-from bench.lab.scenario import FIRST_PORT
-from selftests import oracle
+from bench import oracle
+from bench.errors import LabError
+from bench.lab.play import Lab
+from bench.oracle import calls
+from bench.paths import policies
+from bench.record import pcap
+from bench.scenario import satellite, scenario
+from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL
-from selftests.oracle import calls
 
 pytestmark = pytest.mark.lab
 
@@ -103,7 +104,7 @@ UNTOUCHED = {"lossy": {"sack"}, "ipv6": {"sack"}, "bytes": set(), "marked": {"ec
 
 
 @pytest.mark.parametrize("name", MERGING)
-def test_merging_is_what_it_says(returns, name):
+def test_merged_acks_come_as_the_scenario_says(returns, name):
     """Each segment the receiver sent, when it did, and what came of it at the sender."""
     flow, forward, merge_ms, merge_bytes, rest = MERGING[name]
     run = returns.run(path({"cc": "reno", **flow}, {"merge_ms": merge_ms, "merge_bytes": merge_bytes},

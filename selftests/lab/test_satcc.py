@@ -3,11 +3,11 @@
 
 import pytest
 
-from bench.lab import measure
+from bench.measure import flow_view
+from bench.oracle import calls
+from bench.oracle.calls import (
+    CONG_CONTROL, CWND_EVENT, CWR, LOSS, RECOVERY, SET_STATE, TX_START, TX_START_EVENT)
 from selftests.lab.situations import from_then_on
-from selftests.oracle import calls
-from selftests.oracle.calls import (CONG_CONTROL, CWND_EVENT, CWR, LOSS, RECOVERY, SET_STATE, TX_START,
-                                    TX_START_EVENT)
 
 pytestmark = pytest.mark.lab
 
@@ -38,8 +38,8 @@ def test_a_transfer_drops_nothing(lab, geo):
     run, found = play(lab, geo, bytes=1_000_000)
     first = next(call for call in acks(found) if call.new.mode == ALONE)
     assert 95 <= first.new.w <= 105 and first.delivered < 10
-    assert measure.queue_drops(run) == 0
-    assert measure.FlowView(run).transfer_s(1_000_000) < 6.2
+    assert flow_view.queue_drops(run) == 0
+    assert flow_view.FlowView(run).transfer_s(1_000_000) < 6.2
 
 
 def test_random_loss_leaves_the_window(lab, geo):

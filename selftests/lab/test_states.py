@@ -7,14 +7,14 @@ Each window and each private field the oracle recomputes, of every run here.
 
 import pytest
 
-from bench.lab import measure
-from bench.lab.paths import policies
+from bench.measure import flow_view
+from bench.oracle import calls
+from bench.oracle.calls import (
+    CONG_AVOID, CONG_CONTROL, CWR, INIT, LOSS, OPEN, RECOVERY, SET_STATE, SSTHRESH, UNDO)
+from bench.oracle.core import SYN_SENT
+from bench.paths import policies
 from selftests.lab import situations
 from selftests.lab.situations import BURST, COUNT, from_then_on
-from selftests.oracle import calls
-from selftests.oracle.calls import (
-    CONG_AVOID, CONG_CONTROL, CWR, INIT, LOSS, OPEN, RECOVERY, SET_STATE, SSTHRESH, UNDO)
-from selftests.oracle.core import SYN_SENT
 
 pytestmark = pytest.mark.lab
 
@@ -24,7 +24,7 @@ every_policy = pytest.mark.parametrize("cc", POLICIES)
 
 TIMESTAMPS_OFF = {"sysctl": {"net.ipv4.tcp_timestamps": 0}}
 ECN_ON = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
-INFINITE = measure.INFINITE_SSTHRESH
+INFINITE = flow_view.INFINITE_SSTHRESH
 # hybla_full at 600 ms with rho = 2, not 24: after a reduction its window is no larger than before within
 # a round trip, and one ACK adds no more than it acknowledges.
 GENTLE = {"hybla_full": {"tcp_hybla_full": {"rtt0_ms": 300}}}
@@ -253,7 +253,7 @@ def test_a_tail_loss(lab, geo, cc):
                                  modules=GENTLE.get(cc, {}))
     found = records(run)
     count = situations.counters(run)
-    assert measure.link_losses(run) == 1 == count["TCPLossProbeRecovery"]
+    assert flow_view.link_losses(run) == 1 == count["TCPLossProbeRecovery"]
     assert not count["TCPTimeouts"] and len(places(found, SSTHRESH)) == 1
     [(asked, entered, left, following)] = probe_repairs(found)
     assert entered.mstamp_us == left.mstamp_us

@@ -18,10 +18,12 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from bench.lab import image, machine, measure, paths
-from bench.lab.errors import LabError
-from bench.lab.paths import TOP
-from bench.lab.run import Lab
+from bench import paths
+from bench.errors import LabError
+from bench.lab import image, machine
+from bench.lab.play import Lab
+from bench.measure import flow_view
+from bench.paths import TOP
 from tools.satcc_tools import flow, plot, schema, table
 
 pytestmark = pytest.mark.lab
@@ -152,7 +154,7 @@ def decoded(lossy, tmp_path_factory):
 
 def test_segments_are_those_of_the_capture(lossy, decoded):
     """Each packet with data that left: number, size, and whether it was one sent again."""
-    view = measure.FlowView(lossy)
+    view = flow_view.FlowView(lossy)
     seq, size, again = of([row for row in decoded[1] if row.get("len") != "0"], schema.SEGMENT,
                           "seq_rel", "len", "retrans")
     there = len(seq)
@@ -169,7 +171,7 @@ def test_acks_are_those_of_the_capture(lossy, decoded):
     assert ack == came.ack[:len(ack)].tolist()
     assert (came.t[len(ack):] > int(decoded[1][-1]["t_ns"])).all()
     assert una == sorted(una)
-    assert una[-1] - 1 == measure.FlowView(lossy).acked_by(float(decoded[1][-1]["t_s"]))
+    assert una[-1] - 1 == flow_view.FlowView(lossy).acked_by(float(decoded[1][-1]["t_s"]))
 
 
 def test_time_goes_on_and_windows_are_a_chain(decoded):
@@ -208,7 +210,7 @@ def test_forms_hold_the_same(lossy, decoded, tmp_path):
 def test_goodput_is_the_captures(lossy, decoded):
     with open(decoded[0], newline="") as file:
         found, = flow.read(file)[0].values()
-    view = measure.FlowView(lossy)
+    view = flow_view.FlowView(lossy)
     size = view.acked_by(found.end_s)
     assert flow.goodput(found) == pytest.approx(size * 8 / view.transfer_s(size) / 1e6, rel=1e-4)
     # With SACK: never more than the link takes, and no steps.

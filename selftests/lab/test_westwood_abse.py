@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bench.lab import measure
-from bench.lab.scenario import Flow
+from bench.measure import flow_view
+from bench.oracle import calls
+from bench.oracle.calls import CONG_CONTROL, CWR, LOSS, OPEN, RECOVERY, SET_STATE, SSTHRESH, UNDO
+from bench.oracle.core import SYN_SENT
+from bench.scenario.scenario import Flow
 from selftests.lab import decisions as account
 from selftests.lab.situations import BURST, from_then_on, tail_losses
-from selftests.oracle import calls
-from selftests.oracle.calls import CONG_CONTROL, CWR, LOSS, OPEN, RECOVERY, SET_STATE, SSTHRESH, UNDO
-from selftests.oracle.core import SYN_SENT
 
 pytestmark = pytest.mark.lab
 
@@ -56,7 +56,7 @@ def test_a_full_queue_costs_the_queue(lab, geo):
     """Loss at a full drop-tail queue of one BDP: ssthresh is the path, not half of the window."""
     made = geo(CC, rtt_ms=100, rate_mbit=10, queue_bdp=1, seconds=40)
     run = lab.run(made)
-    assert measure.queue_drops(run) > 0
+    assert flow_view.queue_drops(run) > 0
     path = 10e6 / 8 / made.frame_bytes * 0.1
     reductions = calls_of(run, SSTHRESH)
     assert reductions
@@ -73,7 +73,7 @@ def test_random_loss_leaves_the_window(lab, geo):
     kept = sorted(min(call.ret / call.cwnd_old, 1) for call in calls_of(run, SSTHRESH))
     assert len(kept) > 5 and kept[len(kept) // 2] > 0.95 and kept[0] >= 0.5
     theirs = lab.run(geo("westwood", trace=[], **path))
-    assert measure.FlowView(run).acked_by(40) > 3 * measure.FlowView(theirs).acked_by(40)
+    assert flow_view.FlowView(run).acked_by(40) > 3 * flow_view.FlowView(theirs).acked_by(40)
 
 
 # The receiver's window bounds the flow to less than what the path holds: no queue, whatever the RTT.
@@ -126,7 +126,7 @@ def test_a_tail_loss_is_the_airs(lab, geo, before):
     """The last segment of a burst is lost, and a probe repairs it.  The window becomes the estimate, and
     not 80 % of what it was, whether the flow has had a loss before or not."""
     run = tail_losses(lab, geo, CC, 9, [*before, (6, BURST - 1)])
-    assert measure.link_losses(run) == 1 + len(before)
+    assert flow_view.link_losses(run) == 1 + len(before)
     [(asked, entered, left, after)] = probe_repairs(run)[-1:]
     assert bool([call for call in calls_of(run, SET_STATE) if call.arg == RECOVERY]) == bool(before)
     assert after.cwnd >= min(asked.cwnd_old, asked.old.b_pkts) > 0.8 * asked.cwnd_old
@@ -216,7 +216,7 @@ def test_a_fade_costs_no_more_than_renos(lab, geo):
     """1.5 s without a packet at 10 s: in the 20 s after, at least what Reno sends."""
     path = dict(rate_mbit=10, seconds=30, change=[from_then_on(10, loss_pct=100), from_then_on(11.5)])
     ours, renos = (lab.run(geo(cc, trace=[], **path)) for cc in (CC, "reno"))
-    got = [measure.FlowView(run).acked_by(30) for run in (ours, renos)]
+    got = [flow_view.FlowView(run).acked_by(30) for run in (ours, renos)]
     assert got[0] >= got[1], got
 
 
@@ -238,9 +238,9 @@ def test_the_start_loses_nothing(lab, geo):
     """10 MB at 2 Mbit/s and 600 ms with a queue of one BDP: the start, which costs Reno 200 drops, costs
     none; the two there are come when linear growth has filled the queue; and it is no slower."""
     ours, renos = (lab.run(geo(cc, bytes=10_000_000, trace=[])) for cc in (CC, "reno"))
-    assert measure.queue_drops(ours) <= 5 < 100 < measure.queue_drops(renos)
-    assert measure.FlowView(ours).transfer_s(10_000_000) <= \
-        1.01 * measure.FlowView(renos).transfer_s(10_000_000)
+    assert flow_view.queue_drops(ours) <= 5 < 100 < flow_view.queue_drops(renos)
+    assert flow_view.FlowView(ours).transfer_s(10_000_000) <= \
+        1.01 * flow_view.FlowView(renos).transfer_s(10_000_000)
 
 
 def test_timeout_begins_astart(lab, geo):
@@ -249,7 +249,7 @@ def test_timeout_begins_astart(lab, geo):
     timeouts = [call for call in calls_of(run, SET_STATE) if call.arg == LOSS]
     assert timeouts and all(call.new.astart for call in timeouts)
     assert 80 <= timeouts[0].ssthresh <= 130
-    assert measure.FlowView(run).acked_by(40) > measure.FlowView(run).acked_by(16) + 3_500_000
+    assert flow_view.FlowView(run).acked_by(40) > flow_view.FlowView(run).acked_by(16) + 3_500_000
 
 
 # -- what is no sample, and what no loss --------------------------------------------
@@ -269,7 +269,7 @@ def test_idleness_is_no_sample(lab, geo):
 def test_a_slow_application_is_no_sample(lab, geo):
     """1000 bytes every 200 ms say nothing about a path of 2 Mbit/s: no estimate, no growth."""
     run = lab.run(geo(CC, bytes=60_000, flow={"write_bytes": 1000, "write_ms": 200}))
-    assert measure.FlowView(run).transfer_s(60_000)
+    assert flow_view.FlowView(run).transfer_s(60_000)
     acks = calls_of(run, CONG_CONTROL)
     assert len(acks) > 20 and not any(call.new.b_pkts for call in acks)
     assert acks[-1].cwnd == 10
@@ -310,7 +310,7 @@ def test_pacing_rate_is_the_windows(lab, geo):
     """In the capture: of every 100 segments sent for the first time in congestion avoidance no run is
     faster than 1.2 windows a round trip by more than a fifth."""
     run = lab.run(geo(CC, rate_mbit=10, seconds=20))
-    view = measure.FlowView(run)
+    view = flow_view.FlowView(run)
     late = view.segment_s[(view.segment_s > 10) & ~view.is_retransmit]
     spans = late[100:] - late[:-100]
     last = calls_of(run, CONG_CONTROL)[-1]
@@ -325,7 +325,7 @@ def test_switching_back_and_forth(lab, geo):
     inits = decisions(run, "init")
     assert len(inits) - (inits[0]["tcp_state"] == SYN_SENT) == 21
     assert all(row["cwnd"] == row["cwnd_old"] for row in inits)
-    assert measure.FlowView(run).transfer_s(3_000_000)
+    assert flow_view.FlowView(run).transfer_s(3_000_000)
 
 
 def test_cc_info_tells_the_window_and_the_smallest_rtt(lab, geo):
@@ -339,7 +339,7 @@ def shares(lab, made, seeds=(1, 2, 3), start_s=20):
     seconds = made.flows[0].seconds
     for seed in seeds:
         run = lab.run(dataclasses.replace(made, seed=seed))
-        views = [measure.FlowView(run, number) for number in range(len(made.flows))]
+        views = [flow_view.FlowView(run, number) for number in range(len(made.flows))]
         yield [view.acked_by(seconds) - view.acked_by(start_s) for view in views]
 
 

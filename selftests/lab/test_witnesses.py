@@ -10,11 +10,12 @@ import subprocess
 import numpy as np
 import pytest
 
-from bench.lab import layout, packages
-from bench.lab.scenario import Flow
-from selftests import oracle
+from bench import oracle
+from bench.lab import packages
+from bench.oracle import calls, witnesses
+from bench.record import layout
+from bench.scenario.scenario import Flow
 from selftests.lab import situations
-from selftests.oracle import calls, witnesses
 
 pytestmark = pytest.mark.lab
 

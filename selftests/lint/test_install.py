@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from bench.lab import packages
-from bench.lab.paths import TOP
+from bench.paths import TOP
 from selftests.lint.test_style import KERNEL, tracked
 
 SOURCES = sorted(path for path in TOP.glob("*/tcp_*.c") if not path.name.endswith(".mod.c"))
@@ -84,7 +84,7 @@ def test_kernelrelease_names_the_kernel(clone, release, tmp_path):
 
 
 @pytest.mark.parametrize("target", ["modules", "install", "dkms-install"])
-def test_missing_headers_are_said_in_a_line(clone, target):
+def test_missing_headers_are_one_line(clone, target):
     done = make(clone, target, "KERNELRELEASE=1.2.3-nosuch")
     assert done.returncode
     said = [line for line in done.stdout.splitlines() if not line.startswith("make")]

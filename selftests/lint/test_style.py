@@ -9,9 +9,10 @@ import tarfile
 
 import pytest
 
-from bench import cost
-from bench.lab import image, job, packages, scenario
-from bench.lab.paths import BUILD, TOP
+from bench.lab import image, job, packages
+from bench.measure import cost
+from bench.paths import BUILD, TOP
+from bench.scenario import scenario
 
 KERNEL = "6.1"
 

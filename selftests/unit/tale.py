@@ -7,8 +7,8 @@ what a paper's table or the kernel's known behaviour say.
 
 from collections import namedtuple
 
-from selftests.oracle.calls import CONG_AVOID, INIT, SET_STATE
-from selftests.oracle.core import INFINITE, Wrong
+from bench.oracle.calls import CONG_AVOID, INIT, SET_STATE
+from bench.oracle.core import INFINITE, Wrong
 
 ESTABLISHED, OWNER = 1, 0x1234567
 PLAIN = {name: 0 for name in (

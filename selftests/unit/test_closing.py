@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bench.lab.paths import TOP
+from bench.paths import TOP
 
 CONFTEST = """
 from selftests.conftest import *

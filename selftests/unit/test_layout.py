@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The layout of a struct as pahole prints it."""
 
-from bench.lab import layout
+from bench.record import layout
 
 UNIONS = """
 struct policy {

@@ -84,7 +84,7 @@ def test_two_segments_an_ack(calc):
     assert [row[0] for row in start(calc, PAPER, 6, [2] * 5)] == [18, 43, 45, 47, 49]
 
 
-def test_what_ssthresh_leaves_is_for_avoidance(calc):
+def test_segments_beyond_ssthresh_count_for_avoidance(calc):
     """Three steps bring 6 to 25; five of eight are left, and all of what comes then."""
     assert [row[2] for row in start(calc, PAPER, 6, [8, 1, 7], target=25)] == [5, 1, 7]
 

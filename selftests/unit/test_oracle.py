@@ -6,16 +6,17 @@ from math import isqrt
 
 import pytest
 
-from bench.lab.paths import TOP, policies
-from selftests import oracle
+from bench import oracle
+from bench.oracle.calls import (
+    COMPLETE_CWR, CWND_EVENT, CWND_RESTART, CWR, DISORDER, LOSS, OPEN, PKTS_ACKED, RECOVERY, SET_STATE,
+    SSTHRESH, UNDO)
+from bench.oracle.constant_rate import ConstantRate
+from bench.oracle.core import INFINITE
+from bench.oracle.hybla_full import SET, HyblaFull
+from bench.oracle.ibk import Ibk
+from bench.oracle.mtsi import Mtsi
+from bench.paths import TOP, policies
 from selftests.lab.test_oracle import MUTANTS
-from selftests.oracle.calls import (COMPLETE_CWR, CWND_EVENT, CWND_RESTART, CWR, DISORDER, LOSS, OPEN,
-                                    PKTS_ACKED, RECOVERY, SET_STATE, SSTHRESH, UNDO)
-from selftests.oracle.constant_rate import ConstantRate
-from selftests.oracle.core import INFINITE
-from selftests.oracle.hybla_full import SET, HyblaFull
-from selftests.oracle.ibk import Ibk
-from selftests.oracle.mtsi import Mtsi
 from selftests.unit.tale import OWNER, Tale
 
 
@@ -115,7 +116,7 @@ def test_hybla_fulls_train_with_a_thing_wrong(number, fields, what):
 
 @pytest.mark.parametrize("number", range(1, 15))
 @pytest.mark.parametrize("off", [-1, 1])
-def test_a_window_off_by_one_is_found_where_it_is(number, off):
+def test_a_window_off_by_one_is_reported_at_its_call(number, off):
     tale = Tale(Ibk, {}, 10, ssthresh=2)
     windows(tale, 14)
     assert tale.changed(number, cwnd=tale.calls[number].cwnd + off) == (number, "cwnd")
@@ -249,7 +250,7 @@ def test_after_recovery_the_window_is_ssthresh():
         assert wrong is None if expected is None else wrong == (5, expected)
 
 
-def test_a_policy_does_not_move_what_is_the_cores():
+def test_a_policy_does_not_move_the_cores_fields():
     tale = reduction()
     tale.base["cwnd"] = 50
     tale.call(SET_STATE, arg=OPEN)

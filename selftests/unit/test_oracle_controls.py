@@ -8,16 +8,16 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
-from bench.lab import pcap
-from selftests.oracle import calls, witnesses
-from selftests.oracle.calls import (COMPLETE_CWR, CONG_AVOID, CWND_EVENT, IN_ACK_EVENT, INIT, LOSS,
-                                    LOSS_EVENT, OPEN, PKTS_ACKED, RECOVERY, SET_STATE, SSTHRESH,
-                                    TX_START, UNDO)
-from selftests.oracle.core import INFINITE, Wrong
-from selftests.oracle.cubic import Cubic, cubic_root
-from selftests.oracle.hybla import Hybla
-from selftests.oracle.inkernel import HZ, TICK_NS, Jiffies, usecs_to_jiffies
-from selftests.oracle.westwood import Westwood
+from bench.oracle import calls, witnesses
+from bench.oracle.calls import (
+    COMPLETE_CWR, CONG_AVOID, CWND_EVENT, INIT, IN_ACK_EVENT, LOSS, LOSS_EVENT, OPEN, PKTS_ACKED,
+    RECOVERY, SET_STATE, SSTHRESH, TX_START, UNDO)
+from bench.oracle.core import INFINITE, Wrong
+from bench.oracle.cubic import Cubic, cubic_root
+from bench.oracle.hybla import Hybla
+from bench.oracle.inkernel import HZ, TICK_NS, Jiffies, usecs_to_jiffies
+from bench.oracle.westwood import Westwood
+from bench.record import pcap
 from selftests.unit.tale import ESTABLISHED, PLAIN, Call, Scenario
 
 U32 = 1 << 32

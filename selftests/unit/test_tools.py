@@ -215,7 +215,7 @@ def decoded(path):
     return [{name: cell for name, cell in zip(schema.NAMES, row) if cell != ""} for row in rows], rows
 
 
-def test_a_row_has_what_the_record_had(tmp_path):
+def test_a_row_has_the_records_fields(tmp_path):
     """Each field of each event, but the ones for filters, comes out under its own name."""
     for event in schema.EVENTS:
         values = {name: 40 + number for number, (_, name, count) in enumerate(EVENTS[event])
@@ -541,7 +541,7 @@ def test_filter_strings(made, wanted):
     dict(port=["0"]), dict(port=["70000"]), dict(port=["9-5"]), dict(port=["x"]),
     dict(peers=["2001:db8::1"]), dict(peers=["2001:db8::/65"]), dict(peers=["nonsense"]),
     dict(names=['a" || 1 == "1']), dict(names=["a" * 16]), dict(namespaces=["no such name"])])
-def test_what_cannot_be_filtered_is_refused(made):
+def test_a_filter_on_an_unknown_field_is_refused(made):
     with pytest.raises(tracefs.TraceError) as caught:
         tracefs.filter_of(**made)
     assert "\n" not in str(caught.value)
@@ -627,7 +627,7 @@ def test_where_tracefs_is(tmp_path):
     [], ["record", "-t", "0"], ["record", "-t", "x"], ["record", "--events", "segment_sent,x"],
     ["record", "--until-close", "0"], ["record", "--cookie", "z"], ["record", "--buffer", "0"],
     ["decode"], ["decode", ".", "--format", "xls"]])
-def test_wrong_usage_is_told(arguments):
+def test_wrong_usage_is_one_line(arguments):
     done = run(TOOLS / "satcc-log", *arguments)
     assert done.returncode == 2 and "usage: satcc-log" in done.stderr and "Traceback" not in done.stderr
 
@@ -700,7 +700,7 @@ def test_sack_leaves_no_step_of_a_long_recovery():
     assert plain[29] == 0 and plain[30] * 1000 == pytest.approx(31 * 8 / 10)
 
 
-def test_what_was_received_stays_so():
+def test_received_bytes_are_never_taken_back():
     """A receiver may take back what it has told in SACK."""
     found = flow_of(SYN, acked(101.0, 1, sacked=5), acked(102.0, 1, sacked=2), acked(103.0, 3001))
     assert flow.received(found)[1].tolist() == [5000, 5000, 5000]
@@ -750,7 +750,7 @@ def test_many_congestion_controls_are_few_words():
         == "reno, 4 changes, then cubic"
 
 
-def test_the_largest_flow_is_taken_and_said():
+def test_the_largest_flow_is_chosen_and_named():
     flows, _ = flows_of({**sent(1, 0), "cookie": 1}, {**sent(2, 5000), "cookie": 1},
                         {**sent(1, 0), "cookie": 2}, {**sent(2, 9000), "cookie": 2, "dport": 80})
     assert plot.choose(flows)[0].cookie == "2"
@@ -856,7 +856,7 @@ def test_infinite_ssthresh_is_not_drawn():
 
 @pytest.mark.parametrize("text, said", [
     ("", "not a table"), ("x\ty\n", "not a table"), ("t_s\tev\n", "no flow in this table")])
-def test_what_cannot_be_drawn_is_one_line(tmp_path, text, said):
+def test_a_figure_that_cannot_be_drawn_is_one_line(tmp_path, text, said):
     (tmp_path / "t.tsv").write_text(text)
     done = run(TOOLS / "satcc-plot", tmp_path / "t.tsv", "-o", tmp_path)
     assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1

@@ -333,6 +333,15 @@ static bool satcc_is_queue(const struct satcc *ca)
 	return satcc_queue_us(ca) >= satcc_threshold_us(ca);
 }
 
+/* Is what is lost now lost where there is no queue? By the last 16 to 31 samples: what
+ * one ACK was late by may be the return link's.
+ */
+static bool satcc_is_quiet(const struct satcc *ca)
+{
+	return satcc_param(tolerate_pct) &&
+	       satcc_queue_us(ca) < satcc_threshold_us(ca) / 2;
+}
+
 /* The block is full, or a round trip has not filled it. */
 static void satcc_end_block(struct satcc *ca)
 {
@@ -463,8 +472,10 @@ static u32 satcc_cbrt(u64 x)
 /* Segments per RTT by which CUBIC grows now: to what it is to have an RTT from now, or
  * what Reno's friend has by now, by a half of W at most.
  */
-static u32 satcc_cubic_step(struct satcc *ca, u32 now_ms, u32 rtt_ms)
+static u32 satcc_cubic_step(const struct tcp_sock *tp, struct satcc *ca)
 {
+	u32 now_ms = div_u64(tp->tcp_mstamp, USEC_PER_MSEC);
+	u32 rtt_ms = max_t(u32, satcc_srtt_us(tp) / USEC_PER_MSEC, 1);
 	struct satcc_epoch *epoch = &ca->epoch;
 	u32 t_ms, d_ms, target, w = ca->w, step = 0;
 
@@ -510,12 +521,11 @@ static u32 satcc_probe_step(const struct satcc *ca, u32 n)
 /* Segments were delivered. W grows only if it was filled, in SHARED not while losses that
  * were answered still come in.
  */
-static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
+			 bool queue)
 {
-	u32 now_ms = div_u64(tcp_sk(sk)->tcp_mstamp, USEC_PER_MSEC), n = ca->quiet_rounds;
-	u32 rtt_ms = max_t(u32, satcc_srtt_us(tcp_sk(sk)) / USEC_PER_MSEC, 1);
-	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked), step;
-	bool waits = ca->epoch.w_max && n <= SATCC_WAIT_ROUNDS, queue = satcc_is_queue(ca);
+	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked), n = ca->quiet_rounds, step;
+	bool waits = ca->epoch.w_max && n <= SATCC_WAIT_ROUNDS;
 
 	if (!acked || rs->prior_in_flight + SATCC_SLACK + ca->w / 8 < ca->w)
 		return;
@@ -523,7 +533,7 @@ static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sa
 		      before(rs->prior_delivered, ca->epoch.cut_delivered)))
 		return;
 	if (queue || waits) {
-		step = satcc_cubic_step(ca, now_ms, rtt_ms);
+		step = satcc_cubic_step(tcp_sk(sk), ca);
 	} else {
 		ca->epoch.w_begin = 0;
 		step = satcc_probe_step(ca, ca->epoch.w_max ? n - SATCC_WAIT_ROUNDS : n);
@@ -604,27 +614,19 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 }
 
 /* START, when an ACK came. */
-static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
+			bool queue)
 {
 	if (ca->train != SATCC_TRAIN_DONE)
 		satcc_train(sk, ca, rs);
 	if (ca->mode != SATCC_START)
 		return;
 	if (ca->train == SATCC_TRAIN_DONE &&
-	    (satcc_is_queue(ca) || ca->flat_rounds >= SATCC_FLAT_ROUNDS))
+	    (queue || ca->flat_rounds >= SATCC_FLAT_ROUNDS))
 		satcc_run(sk, ca, min(ca->w, max_t(u32, satcc_b(ca) + satcc_b(ca) / 4,
 						   SATCC_W_RESTART)));
 	else if (tcp_is_cwnd_limited(sk))
 		satcc_set_w(ca, min(ca->w + rs->acked_sacked, satcc_cwnd_limit(tcp_sk(sk))));
-}
-
-/* Is what is lost now lost where there is no queue? By the last 16 to 31 samples: what
- * one ACK was late by may be the return link's.
- */
-static bool satcc_is_quiet(const struct satcc *ca)
-{
-	return satcc_param(tolerate_pct) &&
-	       satcc_queue_us(ca) < satcc_threshold_us(ca) / 2;
 }
 
 /* Segments were sent into no queue: p follows, at once the first time, then every 256. What
@@ -660,7 +662,7 @@ static bool satcc_is_airs(const struct satcc *ca, u32 lost, u32 sent)
 /* Segments were lost: why? prior_delivered: of the ACK that told, tp->delivered when what it
  * acknowledges was sent.
  */
-static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered)
+static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered, bool quiet)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 lost = tp->lost - ca->round_lost, sent = tp->delivered - ca->round_delivered + lost;
@@ -677,7 +679,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered)
 	if ((tolerates && before(prior_delivered, ca->epoch.cut_delivered)) ||
 	    (!ca->p_q16 && before(tp->snd_una, ca->epoch.cut_seq)))
 		return;
-	if (satcc_is_quiet(ca)) {
+	if (quiet) {
 		if (lost >= SATCC_MUCH_PKTS &&
 		    (u64)lost * 100 > (u64)max(sent, ca->w) * 2 * satcc_param(tolerate_pct))
 			satcc_congestion(sk, ca);
@@ -692,14 +694,15 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered)
 }
 
 /* Was anything lost? */
-static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
+static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
+			 bool quiet)
 {
-	if (satcc_is_quiet(ca))
+	if (quiet)
 		satcc_update_p(ca, rs);
 	if (!satcc_param(tolerate_pct))
 		ca->p_q16 = 0;
 	if (rs->losses > 0)
-		satcc_answer(sk, ca, rs->prior_delivered);
+		satcc_answer(sk, ca, rs->prior_delivered, quiet);
 }
 
 /* A recovery begins. What RACK's timer has found no ACK tells of: it is one segment, as far
@@ -715,7 +718,7 @@ static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)
 	if (!ca->in_ack && satcc_is_quiet(ca))
 		ca->quiet_lost = min_t(u32, ca->quiet_lost + 1, SATCC_P_LOST_MAX);
 	if (ca->mode == SATCC_START || !before(tp->snd_una, ca->epoch.cut_seq))
-		satcc_answer(sk, ca, tp->delivered);
+		satcc_answer(sk, ca, tp->delivered, satcc_is_quiet(ca));
 }
 
 /* HOLD has cut by a fifth and more, and the RTT is what it was? A competitor's queue is
@@ -903,6 +906,8 @@ static void satcc_mark(struct sock *sk, struct satcc *ca)
 static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample *rs)
 {
 	struct satcc *ca = satcc_state(sk);
+	u32 queue_us, threshold_us;
+	bool queue;
 
 	satcc_update_mss(sk, ca);
 	satcc_update_rtt(sk, ca, rs->rtt_us);
@@ -914,13 +919,17 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 	if (ca->ece && !ca->marked && inet_csk(sk)->icsk_ca_state > TCP_CA_CWR)
 		satcc_mark(sk, ca);
 	if (ca->min_rtt_us) {
-		satcc_losses(sk, ca, rs);
-		if (satcc_is_queue(ca))
+		queue_us = satcc_queue_us(ca);
+		threshold_us = satcc_threshold_us(ca);
+		queue = queue_us >= threshold_us;
+		satcc_losses(sk, ca, rs, satcc_param(tolerate_pct) &&
+					 queue_us < threshold_us / 2);
+		if (queue)
 			ca->quiet_rounds = 0;
 		if (ca->mode == SATCC_START)
-			satcc_start(sk, ca, rs);
+			satcc_start(sk, ca, rs, queue);
 		else
-			satcc_grow_w(sk, ca, rs);
+			satcc_grow_w(sk, ca, rs, queue);
 	}
 	satcc_set_cwnd(sk, ca, rs);
 	satcc_pace(sk, ca);

@@ -6,6 +6,7 @@
 #include <linux/types.h>
 
 #include "credit.h"
+#include "gentle.h"
 #include "hoe.h"
 
 /* Where the estimate of the initial ssthresh stands. */
@@ -36,6 +37,8 @@ struct hybla {
 	u32	train_cwnd;		/* cwnd then, segments; at the first, the initial */
 	u8	hoe_phase;		/* enum hybla_hoe_phase */
 	u8	by_rho;			/* did the last growth use rho_q16, or Reno's 1? */
+	struct hybla_queue queue;	/* for gentle=1 */
+	u32	b;			/* Hoe's estimate, segments; 0 = none */
 };
 
 #endif /* _HYBLA_H */

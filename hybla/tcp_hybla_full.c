@@ -62,6 +62,7 @@
  *   o RTT_min is of bounded age: see satcc_path_rtt_us().
  *   o After a timeout growth is Reno's until recovery ends: what an ACK then
  *     acknowledges may have been received long before.
+ *   o gentle=1 is not of the paper: see gentle.h.
  *   o Segments, not ACKs, are counted, so that delayed, thinned or merged ACKs
  *     slow nothing down.
  *   o Pacing is at the core's 200/120 % of cwnd/srtt instead of 100 %: paced at
@@ -85,6 +86,8 @@ SATCC_PARAM(rtt0_ms, 25, 1, 100000);
 MODULE_PARM_DESC(rtt0_ms, "RTT of the reference connection, ms (1..100000, default 25)");
 SATCC_PARAM(iw_rho, 0, 0, 1);
 MODULE_PARM_DESC(iw_rho, "initial window of at least rho (0/1, default 0)");
+SATCC_PARAM(gentle, 0, 0, 1);
+MODULE_PARM_DESC(gentle, "growth that stops when a queue shows (0/1, default 0)");
 
 static struct tcp_congestion_ops tcp_hybla_full;
 
@@ -183,8 +186,11 @@ static struct hybla *hybla_state(struct sock *sk)
 
 static void hybla_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
-	hybla_state(sk);
+	struct hybla *ca = hybla_state(sk);
+
 	hybla_update_rtt(sk, sample->rtt_us);
+	if (satcc_param(gentle) && sample->rtt_us > 0)
+		hybla_queue_sample(&ca->queue, sample->rtt_us, tcp_sk(sk)->snd_nxt);
 }
 
 /* ssthresh = slope of the train * RTT_min; 0 = no estimate */
@@ -208,6 +214,7 @@ static void hybla_end_hoe(struct sock *sk)
 		pkts = hybla_hoe_ssthresh(ca);
 
 	ca->hoe_phase = pkts ? HYBLA_HOE_SET : HYBLA_HOE_FAILED;
+	ca->b = pkts;
 	if (pkts)
 		tp->snd_ssthresh = min(max3(pkts, ca->train_cwnd, 2U),
 				       satcc_cwnd_limit(tp));
@@ -316,25 +323,45 @@ static bool hybla_grows_by_rho(const struct sock *sk)
 	       inet_csk(sk)->icsk_ca_state != TCP_CA_Loss;
 }
 
-/* Open, Disorder and Loss; CWR and Recovery are PRR's. The train is followed first:
- * it measures the path whether or not the window was full.
+/* The window after an ACK of acked segments; gentle=1 changes congestion avoidance. */
+static u32 hybla_grow(struct sock *sk, bool by_rho, u32 acked)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct hybla *ca = inet_csk_ca(sk);
+	u32 rho_q16 = by_rho ? ca->rho_q16 : SATCC_Q16_ONE;
+	u32 cwnd = tcp_snd_cwnd(tp), limit = satcc_cwnd_limit(tp);
+
+	if (!by_rho || !satcc_param(gentle))
+		return satcc_grow(&ca->credit, cwnd, tp->snd_ssthresh, limit, rho_q16, acked);
+
+	if (cwnd < tp->snd_ssthresh)
+		acked = satcc_slow_start(&ca->credit, &cwnd, min(tp->snd_ssthresh, limit),
+					 satcc_slow_start_gain_q16(rho_q16), acked);
+	if (!acked)
+		return cwnd;
+
+	return hybla_avoid_gently(&ca->credit, cwnd, limit, rho_q16, acked, ca->b,
+				  ca->queue.shows);
+}
+
+/* Open, Disorder and Loss; CWR and Recovery are PRR's. The train and the queue are
+ * followed first: they are the path's whether or not the window was full.
  */
 static void hybla_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct hybla *ca = hybla_state(sk);
-	struct tcp_sock *tp = tcp_sk(sk);
 	bool by_rho;
 
 	if (hybla_hoe_pending(ca))
 		hybla_update_hoe(sk, ack);
+	if (satcc_param(gentle))
+		hybla_queue_ack(&ca->queue, ack, ca->path_rtt_us);
 	if (!tcp_is_cwnd_limited(sk))
 		return;
 
 	by_rho = hybla_grows_by_rho(sk);
 	WRITE_ONCE(ca->by_rho, by_rho);
-	tcp_snd_cwnd_set(tp, satcc_grow(&ca->credit, tcp_snd_cwnd(tp),
-					tp->snd_ssthresh, satcc_cwnd_limit(tp),
-					by_rho ? ca->rho_q16 : SATCC_Q16_ONE, acked));
+	tcp_snd_cwnd_set(tcp_sk(sk), hybla_grow(sk, by_rho, acked));
 }
 
 /* Called before the state changes. What growth had earned is void when the window is

@@ -7,8 +7,9 @@ CC=hybla_full
 # shellcheck source=selftests/lib_module.sh
 . ./lib_module.sh
 
-plan $((COMMON_TESTS + 2 * BOUNDS_TESTS))
+plan $((COMMON_TESTS + 3 * BOUNDS_TESTS))
 common_tests
 check_bounds rtt0_ms 25 1 100000
 check_bounds iw_rho 0 0 1
+check_bounds gentle 0 0 1
 finish_quietly

@@ -9,6 +9,17 @@
 RTT_min is the smallest sample since the flow's start or its last timeout; where the core, which
 forgets after 300 s, knows only longer ones, it is the core's, but at most 5/4 of the flow's.
 
+gentle=1 (not of the paper): in congestion avoidance, segments per RTT,
+
+    max(rho / 4, 1)             while a queue shows
+    rho^2 / W, bounded as above while none does and W is below b = ssthresh(0); an ACK that passes b goes
+                                no further than one segment for each that it acknowledges
+    min(rho^2, max(W / 4, 1))   while none does, from b on
+
+A queue shows when the smallest RTT of a round trip, or of its first eight, is above RTT_min by more than
+max(RTT_min / 8, 4 ms), and no longer after a round trip whose smallest is not.  A round trip goes from an
+RTT sample until all that had been sent by then is acknowledged.
+
 Quantised, by the documentation: rho rounded down to 1/65536; 2^rho from a table of sixteenths
 with straight lines between (arithmetic.power); rho^2 rounded down to 1/65536; W / 4 rounded down.
 """
@@ -23,16 +34,18 @@ from .core import NO_RTT, Flow
 OFF, WAIT, COLLECT, SET, FAILED = range(5)      # of the estimate
 MIN_POINTS, MAX_POINTS, MAX_PKTS, MAX_US, MAX_RTT_US, MIN_SPAN_US = 3, 32, 64, 1 << 22, 1 << 24, 1000
 RHO_MAX = 256
+QUEUE_SAMPLES = 8
 LARGEST_CWND = 1 << 30
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1
 
 
 class HyblaFull(Flow):
     MODULE = "tcp_hybla_full"
-    DEFAULTS = {"rtt0_ms": 25, "iw_rho": 0}
+    DEFAULTS = {"rtt0_ms": 25, "iw_rho": 0, "gentle": 0}
     FIELDS = ("own_rtt_us", "path_rtt_us", "rho_q16", "credit_avoid_q16", "credit_start_q16",
               "hoe_sum_tt", "hoe_sum_ta", "hoe_sum_t", "hoe_sum_a", "hoe_span_us", "hoe_points",
-              "train_start_us", "train_delivered", "train_end_seq", "train_cwnd", "hoe_phase", "by_rho")
+              "train_start_us", "train_delivered", "train_end_seq", "train_cwnd", "hoe_phase", "by_rho",
+              "queue_end_seq", "queue_rtt_us", "queue_samples", "queue_shows", "b")
 
     def zero(self):
         super().zero()
@@ -71,6 +84,22 @@ class HyblaFull(Flow):
 
     def pkts_acked(self, call):
         self.sample(call, call.rtt_us)
+        if self.parameters["gentle"] and call.rtt_us > 0:
+            if not self.queue_samples:
+                self.queue_end_seq, self.queue_rtt_us = call.snd_nxt, call.rtt_us
+            self.queue_rtt_us = min(self.queue_rtt_us, call.rtt_us)
+            self.queue_samples = min(self.queue_samples + 1, QUEUE_SAMPLES)
+
+    def follow_queue(self, call) -> None:
+        """An ACK of new data, with gentle=1."""
+        if not self.queue_samples:
+            return
+        over = not 0 < (self.queue_end_seq - call.ack) & U32 <= 1 << 31
+        above = self.queue_rtt_us > self.path_rtt_us + max(self.path_rtt_us // 8, 4000)
+        if over:
+            self.queue_shows, self.queue_samples = int(above), 0
+        elif self.queue_samples == QUEUE_SAMPLES and above:
+            self.queue_shows = 1
 
     # -- the train ------------------------------------------------------------------
 
@@ -99,6 +128,7 @@ class HyblaFull(Flow):
         """The one time ssthresh is set from the train, or found not to be."""
         pkts = self.estimate() if self.ssthresh >= INFINITE else 0
         self.hoe_phase = SET if pkts else FAILED
+        self.b = pkts
         if pkts:
             self.ssthresh = min(max(pkts, self.train_cwnd, 2), call.clamp, LARGEST_CWND)
         self.pace()
@@ -137,6 +167,8 @@ class HyblaFull(Flow):
     def cong_avoid(self, call):
         if self.hoe_phase in (WAIT, COLLECT):
             self.follow_train(call)
+        if self.parameters["gentle"]:
+            self.follow_queue(call)
         if not self.limited(call):
             return
         self.by_rho = int(self.options(call) and self.ssthresh < INFINITE and self.rho_q16 > 0
@@ -146,7 +178,9 @@ class HyblaFull(Flow):
         if cwnd < self.ssthresh:
             cwnd, self.credit_start_q16, left = climb(
                 cwnd, self.credit_start_q16, min(self.ssthresh, limit), power(rho) - Q16, left)
-        if left:
+        if left and self.by_rho and self.parameters["gentle"]:
+            cwnd = self.avoid_gently(cwnd, limit, rho, left)
+        elif left:
             cwnd = self.avoid(cwnd, limit, rho * rho // Q16, left)
         self.cwnd = cwnd
 
@@ -158,6 +192,18 @@ class HyblaFull(Flow):
         if not acked:
             return min(cwnd, limit)
         cwnd, self.credit_avoid_q16 = avoid(cwnd, self.credit_avoid_q16, limit, rho2, acked)
+        return cwnd
+
+    def avoid_gently(self, cwnd: int, limit: int, rho: int, acked: int) -> int:
+        """The same with gentle=1.  rho: in units of 1/65536."""
+        rho2 = rho * rho // Q16
+        if self.queue_shows:
+            gain = max(rho // 4, Q16)
+        elif cwnd < self.b:
+            return min(self.avoid(cwnd, limit, rho2, acked), max(self.b, cwnd + acked))
+        else:
+            gain = min(rho2, max(cwnd // 4, 1) * Q16)
+        cwnd, self.credit_avoid_q16 = avoid(cwnd, self.credit_avoid_q16, limit, gain, acked)
         return cwnd
 
     def drop(self):

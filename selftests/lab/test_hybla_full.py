@@ -217,3 +217,22 @@ def test_initial_window_of_rho(lab, geo):
         return int((flow_view.FlowView(run).segment_s < 1.15).sum())
     assert first_flight({"iw_rho": 1}) == 24
     assert first_flight({"iw_rho": 0}) == 10
+
+
+GENTLE = {"tcp_hybla_full": {"gentle": 1}}
+
+
+def test_gentle_growth_spares_the_queue_and_costs_no_time(lab, geo):
+    """10 MB at 2 Mbit/s: at most a twentieth of the drops, and 2 % more time at most."""
+    paper, gentle = (lab.run(geo(bytes=10_000_000, modules=modules)) for modules in ({}, GENTLE))
+    drops = [flow_view.queue_drops(run) for run in (paper, gentle)]
+    assert drops[0] > 1000 and drops[1] < drops[0] / 20
+    times = [flow_view.FlowView(run).transfer_s(10_000_000) for run in (paper, gentle)]
+    assert times[1] < 1.02 * times[0]
+
+
+def test_gentle_growth_sees_a_queue_and_then_none(lab, geo):
+    """On a short queue: the flow fills it, loses, and finds the path empty again."""
+    rows = named(lab.run(geo(seconds=40, queue_bdp=0.5, modules=GENTLE)), "avoid")
+    shows = [row["queue_shows"] for row in rows]
+    assert {(0, 1), (1, 0)} <= set(zip(shows, shows[1:]))

@@ -45,7 +45,7 @@ def unusual(geo):
     """No parameter at its default, a pause of three seconds, a timeout, and a flow that goes from
     policy to policy."""
     made = geo(rate_mbit=4, seconds=1, loss_pct=0.3, capture=False, modules={
-        "tcp_hybla_full": {"rtt0_ms": 150, "iw_rho": 1},
+        "tcp_hybla_full": {"rtt0_ms": 150, "iw_rho": 1, "gentle": 1},
         "tcp_mtsi": {"mode": "linear", "loss_mtsi": 1, "linear_thr": 60},
         "tcp_ibk": {"k": 7}, "tcp_constant_rate": {"c": 30}})
     path = f"tc -n satellite qdisc change dev right root netem limit {made.flight_packets()} delay 300ms"
@@ -69,6 +69,7 @@ def dense(geo):
     yield geo("hybla_full", **wide)
     yield geo("hybla_full", modules={"tcp_hybla_full": {"rtt0_ms": 500}}, **wide)
     yield geo("hybla_full", **lossy)
+    yield geo("hybla_full", modules={"tcp_hybla_full": {"gentle": 1}}, **lossy)
     yield geo("constant_rate", modules={"tcp_constant_rate": {"c": 1600}}, **lossy)
 
 
@@ -126,7 +127,7 @@ def test_a_kept_run_is_checked_by_the_command(lab, geo):
 MUTANTS = {
     "hybla_full": [
         ("acked counts as 1", "hybla/tcp_hybla_full.c",
-         "ca->rho_q16 : SATCC_Q16_ONE, acked));", "ca->rho_q16 : SATCC_Q16_ONE, 1));"),
+         "hybla_grow(sk, by_rho, acked));", "hybla_grow(sk, by_rho, 1));"),
         ("rho^2 is 1/65536 too much", "modules/rho.h",
          "rho_q16 * rho_q16 >> SATCC_Q16_SHIFT;", "rho_q16 * rho_q16 / SATCC_Q16_ONE + 1;"),
         ("credit outlives a loss", "hybla/tcp_hybla_full.c",
@@ -147,6 +148,10 @@ MUTANTS = {
          "\n\t\treturn;\n\t}"),
         ("RTT_min is of before the timeout", "hybla/tcp_hybla_full.c",
          "if (new_state == TCP_CA_Loss)\n\t\tca->own_rtt_us = 0;", ""),
+        ("a queue shows at a quarter", "hybla/gentle.h",
+         "#define HYBLA_QUEUE_DIV\t\t8", "#define HYBLA_QUEUE_DIV\t\t4"),
+        ("it doubles beyond b", "hybla/gentle.h",
+         "#define HYBLA_PROBE_DIV\t\t4", "#define HYBLA_PROBE_DIV\t\t1"),
     ],
     "mtsi": [
         ("acked counts as 1", "mtsi/tcp_mtsi.c",
@@ -283,7 +288,10 @@ def alone(fault):
     outage = [{"at_s": 8 + after_s, "hop": "satellite", "forward": {"delay_ms": 300, **loss}}
               for after_s, loss in ((0, {"loss_pct": 100}), (0.4, {}))]
     reordered = {"seconds": 20, "line": {"reorder_pct": 2}}
+    gentle = {"seconds": 20, "modules": {"tcp_hybla_full": {"gentle": 1}}}
     return {
+        ("hybla_full", "a queue shows at a quarter"): gentle,
+        ("hybla_full", "it doubles beyond b"): gentle,
         ("westwood_abse", "acked counts as 1"): {"seconds": 30, "loss_pct": 1},
         ("westwood_abse", "a mark leaves the window"):
             {"rate_mbit": 10, "rtt_ms": 100, "seconds": 10, "capture": False, "before": [local]},

@@ -207,7 +207,7 @@ def _beside_items(beside: Beside, policies) -> list[Item]:
     items = []
     for name in beside.links:
         base = _read(name)
-        for policy in [policy for policy in policies if not policy.parameters]:
+        for policy in policies:
             flows = tuple(Flow(cc, seconds=beside.seconds) for cc in (policy.cc, beside.rival))
             made = dataclasses.replace(base, flows=flows, modules=policy.modules)
             items.append(Item(name, policy, "beside", beside.seconds, 0, base.seed, made.check()))

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of README.md and bench/RESULTS.md, written out of a comparison's figures.
+"""The tables of README.md, bench/RESULTS.md and the policies' READMEs, out of a comparison's figures.
 
     python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json and
                                          FOLDER/papers/summary.json; FOLDER is results/ unless named
 
 A table stands between two comments, <!-- table: NAME --> and <!-- end -->, with the line that says
-where its figures come from.  A table for which there are no figures is left as it is.
+where its figures come from.  A table for which there are no figures is left as it is.  A policy's README
+has <!-- table: harm POLICY -->.
 """
 
 import argparse
@@ -19,11 +20,13 @@ from ..paths import TOP
 from .. import formats
 from . import geo, tables
 
-BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.S)
+BLOCK = re.compile(r"(<!-- table: (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 IDEAL = "no sender can beat, by the link"
 RECEIVERS = {"receiver": "without congestion control",
              "stock": "the same, to a stock receiver"}
-PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md")
+PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md", TOP / "modules" / "README-satcc.md",
+         *(TOP / policy / "README.md" for policy in ("hybla", "mtsi", "ibk", "constant_rate",
+                                                     "westwood_abse")))
 # What README.md has of all policies.
 SUMMARY = ("satcc", "hybla_full", "westwood_abse", "hybla", "cubic", "bbr")
 
@@ -124,6 +127,22 @@ def beside(data: dict) -> str:
     return lines_of(rows)
 
 
+def harm(data: dict, policy: str) -> str:
+    """Of one policy, with each of its parameters: what a rival has beside it, and beside its own kind."""
+    found = data["beside"]["links"]
+    rival = found[0]["rival"]
+    rows = [["a flow of", *(text for link in found for text in (
+        f"{link['rtt_ms']:g} ms: {rival} beside it, Mbit/s", "of its share, %", "packets dropped"))]]
+    names = [row["policy"] for row in found[0]["rows"] if row["policy"].split()[0] == policy]
+    for name in [*names, *(other for other in ("bbr", rival) if other not in names)]:
+        cells = []
+        for link in found:
+            one, = [one for one in link["rows"] if one["policy"] == name]
+            cells += [text_of(one["rival_mbit"]), text_of(one["rival_pct"], 0), text_of(one["drops"], 0)]
+        rows.append([label(name), *cells])
+    return lines_of(rows)
+
+
 def long(data: dict) -> str:
     """The faster link: goodput of one flow, a row a loss."""
     fast = data["long"]
@@ -187,26 +206,28 @@ def source(data: dict, name: str) -> str:
                 f"chance {about['seeds']} to {about['most_seeds']} seeds.)\n")
     about = data[name]["about"] if name == "acceptance" else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
+    chance = "No chance is in it: one run." if name in ("beside", "harm", "cost") else \
+        "With random loss the median of three seeds, without it one run."
     return (f"{note}\n(`{about['command']}`, Linux {about['kernel']}, {about['emulator']}, commit "
-            f"{about['commit'] or 'unknown'}. With random loss the median of three seeds, "
-            "without it one run.)\n")
+            f"{about['commit'] or 'unknown'}. {chance})\n")
 
 
 TABLES = {"summary": summary, "links": links, "beside": beside, "long": long, "cost": cost,
-          "acceptance": acceptance, "papers": papers}
+          "acceptance": acceptance, "papers": papers, "harm": harm}
 # What a table is made from, where that is not the entry of its own name.
-NEEDS = {"summary": ("links", "beside")}
+NEEDS = {"summary": ("links", "beside"), "harm": ("beside",)}
 
 
 def written(text: str, data: dict) -> str:
     """The text with each table that `data` has figures for.  ValueError: a block of an unknown name."""
     def table(block) -> str:
-        begin, name, end = block.groups()
+        begin, name, policy, end = block.groups()
         if name not in TABLES:
             raise ValueError(f"table: {name}: not one of {', '.join(TABLES)}")
         if not all(data.get(need) for need in NEEDS.get(name, (name,))):
             return block.group()
-        return begin + "\n" + TABLES[name](data) + source(data, name) + "\n" + end
+        about = TABLES[name](data, policy) if policy else TABLES[name](data)
+        return begin + "\n" + about + source(data, name) + "\n" + end
     return BLOCK.sub(table, text)
 
 

@@ -169,8 +169,9 @@ def test_every_policy_shares_a_link_with_the_same_rival():
     for item in made.of("beside"):
         own, rival = item.scenario.flows
         assert own.cc == item.policy.cc and own.seconds == rival.seconds == item.amount
+        assert item.scenario.modules == item.policy.modules
         shared.setdefault((item.link, rival.cc), []).append(own.cc)
-    wanted = [policy.cc for policy in made.policies if not policy.parameters]
+    wanted = [policy.cc for policy in made.policies]
     assert list(shared.values()) == [wanted, wanted] and {cc for _, cc in shared} == {"cubic"}
 
 

@@ -6,10 +6,12 @@ import statistics
 import pytest
 
 from bench.compare import readme
+from bench.paths import policies
 from selftests.bench.test_geo import row as geo_row
 from selftests.bench.test_webpage import SIZES, make_data, make_full
 
 NAMES = {"summary", "links", "beside", "long", "cost", "acceptance", "papers"}
+OURS = sorted(policies())
 VERDICTS = {
     "values": {"reproduced": 7, "same order": 6, "not reproduced": 5, "undecided": 4,
                "does not discriminate": 3},
@@ -43,9 +45,25 @@ def text():
 
 
 def test_the_pages_have_each_table_once():
-    named = [name for page in readme.PAGES for _, name, _ in readme.BLOCK.findall(page.read_text())]
+    blocks = [block for page in readme.PAGES for block in readme.BLOCK.findall(page.read_text())]
+    named = [name for _, name, policy, _ in blocks if not policy]
     assert {"summary", "links", "long", "cost"} <= set(named) <= NAMES
     assert len(set(named)) == len(named)
+    assert sorted(policy for _, name, policy, _ in blocks if name == "harm") == OURS
+
+
+def test_a_policys_harm_stands_beside_bbrs_and_the_rivals_own():
+    data = make_full()
+    text = readme.written("<!-- table: harm mtsi -->\n<!-- end -->", data)
+    heads, *rows = rows_of(text, "harm mtsi")
+    assert heads[1:4] == ["40 ms: cubic beside it, Mbit/s", "of its share, %", "packets dropped"]
+    assert [row[0] for row in rows] == ["mtsi", "bbr", "cubic"]
+    for name, *cells in rows:
+        for nth, link in enumerate(data["beside"]["links"]):
+            row, = [row for row in link["rows"] if row["policy"] == name]
+            assert cells[3 * nth:3 * nth + 3] == [
+                readme.text_of(row["rival_mbit"]), f"{row['rival_pct']:.0f}", f"{row['drops']:.0f}"]
+    assert "No chance is in it: one run." in text
 
 
 def test_the_summary_has_the_large_tables_figures(text):

@@ -128,7 +128,7 @@ def beside(data: dict) -> str:
 
 
 def harm(data: dict, policy: str) -> str:
-    """Of one policy, with each of its parameters: what a rival has beside it, and beside its own kind."""
+    """One policy, with and without parameters: what a rival has beside it and beside its own kind."""
     found = data["beside"]["links"]
     rival = found[0]["rival"]
     rows = [["a flow of", *(text for link in found for text in (

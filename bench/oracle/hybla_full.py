@@ -12,13 +12,13 @@ forgets after 300 s, knows only longer ones, it is the core's, but at most 5/4 o
 gentle=1 (not of the paper): in congestion avoidance, segments per RTT,
 
     max(rho / 4, 1)             while a queue shows
-    rho^2 / W, bounded as above while none does and W is below b = ssthresh(0); an ACK that passes b goes
-                                no further than one segment for each that it acknowledges
+    rho^2, bounded as above     while none does and W is below b, Hoe's estimate; an ACK that passes b
+                                adds one segment at most for each that it acknowledges
     min(rho^2, max(W / 4, 1))   while none does, from b on
 
-A queue shows when the smallest RTT of a round trip, or of its first eight, is above RTT_min by more than
-max(RTT_min / 8, 4 ms), and no longer after a round trip whose smallest is not.  A round trip goes from an
-RTT sample until all that had been sent by then is acknowledged.
+A queue shows when the smallest RTT of a round trip, or of its first eight, exceeds RTT_min by more
+than max(RTT_min / 8, 4 ms), and no longer after a round trip whose smallest does not.  A round trip
+goes from an RTT sample until all that had been sent by then is acknowledged.
 
 Quantised, by the documentation: rho rounded down to 1/65536; 2^rho from a table of sixteenths
 with straight lines between (arithmetic.power); rho^2 rounded down to 1/65536; W / 4 rounded down.

@@ -58,6 +58,7 @@ def run_comparison(arguments, console: Console) -> None:
                       f"(one 2 Mbit/s flow), restore {about['restore_s']:.2f} s")
     console.print(f"report: {page.relative_to(TOP)}, data: "
                   f"{(folder / 'bench.json').relative_to(TOP)}")
+    console.print(prune.within_limit())
     wrong = [policy for policy, said in data.get("checks", {}).items() if said["differences"]]
     if wrong:
         raise LabError(f"windows differ from what the oracle recomputed: {', '.join(wrong)}")

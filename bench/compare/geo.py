@@ -26,7 +26,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ..lab import machine
+from ..lab import machine, pool, prune
 from ..lab.play import Lab
 from ..measure import floors, flow_view
 from ..paths import TOP
@@ -36,7 +36,6 @@ from ..scenario.schema import CongestionControl, Line, real, whole
 from ..status import commit, status_of
 from .. import formats
 from . import webpage
-from ..lab import pool
 from .comparison import Item, Policy
 
 HERE = Path(__file__).resolve().parent
@@ -269,6 +268,7 @@ def play(arguments, console: Console) -> None:
     path = webpage.write_json(found, TOP / "results" / "acceptance", "geo.json")
     console.print(f"{len(runs)} runs, {found['about']['wall_s']:.0f} s wall; "
                   f"data: {path.relative_to(TOP)}")
+    console.print(prune.within_limit())
 
 
 def main(words: list[str]) -> int:

@@ -133,6 +133,7 @@ class Lab:
         if reason:
             print(f"bench: {folder.relative_to(TOP)}: {reason}; played anew", file=sys.stderr)
             return None
+        os.utime(folder)            # the oldest go first, see prune.py
         return Run(scenario, folder, meta, True)
 
     def run(self, scenario: Scenario, extra: dict[str, bytes] | None = None, *,

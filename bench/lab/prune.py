@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Forget runs that nothing will ask for again: of an image, emulator or format that are no longer the
-current ones.
+"""Forget runs: those that nothing will ask for again, of an image, emulator or format that are no longer
+the current ones; and beyond a limit, those used longest ago.
 
 A change of any byte in the guest makes a new image, for which every run is played anew.  The old ones
-stay, since whoever goes back to that commit finds them, until this is called.
+stay, since whoever goes back to that commit finds them, until `prune` or the limit removes them.
 """
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from ..errors import LabError
 from ..paths import BUILD
 from ..record.run import FORMAT, META
 from . import image, machine
+
+
+LIMIT_GB = 20           # of kept runs; the environment's SATCC_RUNS_GB overrides it
 
 
 def _size(folder: Path) -> int:
@@ -59,3 +63,37 @@ def prune() -> tuple[int, int]:
     for folder in old:
         shutil.rmtree(folder)
     return len(old), size
+
+
+def limit_bytes() -> float:
+    """What the kept runs may hold.  LabError: SATCC_RUNS_GB is no size."""
+    text = os.environ.get("SATCC_RUNS_GB", str(LIMIT_GB))
+    try:
+        size = float(text)
+    except ValueError:
+        size = -1
+    if not 0 <= size < float("inf"):
+        raise LabError(f"SATCC_RUNS_GB={text}: not a number of gigabytes")
+    return size * 1e9
+
+
+def keep_below(limit: float) -> tuple[int, int]:
+    """Remove the runs used longest ago until the others hold no more than limit, in bytes.
+    Returns (how many were removed, bytes that the others hold)."""
+    kept = [(folder.stat().st_mtime, _size(folder), folder) for folder in (BUILD / "runs").glob("??/*")
+            if folder.is_dir() and not folder.name.startswith("part-")]
+    held, removed = sum(size for _, size, _ in kept), 0
+    for _, size, folder in sorted(kept):
+        if held <= limit:
+            break
+        shutil.rmtree(folder)
+        held, removed = held - size, removed + 1
+    return removed, held
+
+
+def within_limit() -> str:
+    """Apply the limit; a sentence with what the kept runs hold."""
+    limit = limit_bytes()
+    removed, held = keep_below(limit)
+    oldest = f"; {removed} removed, used longest ago" if removed else ""
+    return f"build/runs holds {held / 1e9:.1f} GB of at most {limit / 1e9:g} (SATCC_RUNS_GB){oldest}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ..errors import LabError
-from ..lab import machine
+from ..lab import machine, prune
 from ..lab.play import Lab
 from ..paths import TOP, locked
 from ..status import status_of
@@ -45,6 +45,7 @@ def make(arguments, console: Console) -> int:
                   f"{arguments.cores or len(os.sched_getaffinity(0))} cores")
     console.print(f"report: {_shown(arguments.results / 'index.html')}, "
                   f"{_shown(arguments.results / 'papers.md')}")
+    console.print(prune.within_limit())
     for job, differences in results.oracle_differences(data).items():
         print(f"papers: {data['runs'][job]['folder']}: {differences[0]}", file=sys.stderr)
     for row in outside:

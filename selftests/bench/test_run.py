@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """What makes a run count, new or kept, without a guest."""
 
+import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -232,6 +234,26 @@ def test_prune_keeps_what_would_be_found(lab, build, monkeypatch):
     assert kept.exists() and extra.exists()
     assert not old.exists() and not gone.exists() and not before.exists()
     assert prune.prune() == (0, 0)
+
+
+def test_beyond_the_limit_the_runs_used_longest_ago_go(lab, build, monkeypatch):
+    chosen = [dataclasses.replace(made(), seed=seed) for seed in (1, 2, 3)]
+    folders = [lab.run(one).folder for one in chosen]
+    for age, folder in enumerate(reversed(folders)):
+        os.utime(folder, (1000 - age, 1000 - age))
+    assert lab.run(chosen[0]).from_cache            # the oldest until now
+    each = sum(path.stat().st_size for path in folders[1].iterdir())
+    monkeypatch.setenv("SATCC_RUNS_GB", str(2.5 * each / 1e9))
+    assert prune.within_limit().endswith("; 1 removed, used longest ago")
+    assert [folder.exists() for folder in folders] == [True, False, True]
+    assert "removed" not in prune.within_limit()
+
+
+@pytest.mark.parametrize("size", ["", "-1", "20 GB", "inf", "nan"])
+def test_a_limit_that_is_no_size_is_an_error(monkeypatch, size):
+    monkeypatch.setenv("SATCC_RUNS_GB", size)
+    with pytest.raises(LabError, match=f"SATCC_RUNS_GB={size}: not a number of gigabytes"):
+        prune.limit_bytes()
 
 
 # ---- keys of what is built -------------------------------------------------

@@ -9,6 +9,7 @@ usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes
 
   (none)      compare the policies: make bench
   run         play one scenario file
+  again       play a failed run again, from its folder in build/failed
   geo         play public satellite accesses: make geo
   papers      run the papers' experiments again: make papers
   report      draw the report of a comparison again
@@ -25,7 +26,7 @@ options of the comparison:
   --name NAME       write to results/NAME (geo)
   --long            add a 100 Mbit/s link with random loss"""
 
-OF_COMMANDS = ("run", "prune")      # names that commands.py has, beside the comparison
+OF_COMMANDS = ("run", "again", "prune")      # names that commands.py has, beside the comparison
 # Where main(words) of the other names is.
 PROGRAMS = {
     "geo": "compare.geo", "report": "compare.webpage", "readme": "compare.readme",

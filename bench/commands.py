@@ -15,7 +15,7 @@ from rich.console import Console
 from . import oracle
 from .compare import comparison, rows, terminal, webpage
 from .errors import LabError
-from .lab import host, machine, pool, prune
+from .lab import failed, host, machine, pool, prune
 from .lab.play import Lab
 from .measure import flow_view
 from .paths import TOP
@@ -104,6 +104,10 @@ def forget_old(arguments, console: Console) -> None:
     console.print(f"{count} runs removed, {size / 1e6:.0f} MB")
 
 
+def play_again(arguments, console: Console) -> int:
+    return failed.again(arguments.folder.resolve(), console)
+
+
 def describe(run: Run, number: int) -> str:
     """What became of a flow: by the capture at `sender`, or where that has not all of it, by what the
     kernel of the host that sends has counted."""
@@ -153,6 +157,9 @@ def command_line() -> argparse.ArgumentParser:
                      help="the congestion control of all flows, or of each in its order")
     one.add_argument("--engine", choices=("lab", "host"), default="lab",
                      help="lab: a kernel in virtual time; host: this machine, in real time")
+    repeat = commands.add_parser("again",
+                                 help="play a failed run again, from its folder in build/failed")
+    repeat.add_argument("folder", type=Path)
     commands.add_parser("prune", help="remove kept runs of another image or emulator than the current")
     return parser
 
@@ -163,5 +170,6 @@ def main(words: list[str]) -> int:
     if not re.fullmatch(r"[\w.-]*\w[\w.-]*", arguments.name):
         parser.error(f"--name {arguments.name}: letters, digits, dots and dashes only")
     console = Console(highlight=False)
-    work = {"run": run_one, "prune": forget_old, None: run_comparison}[arguments.command]
+    work = {"run": run_one, "again": play_again, "prune": forget_old,
+            None: run_comparison}[arguments.command]
     return status_of("bench", lambda: work(arguments, console))

@@ -3,4 +3,7 @@
 
 
 class LabError(Exception):
-    """Something that stops a run.  str() is one line, written for the user."""
+    """Something that stops a run.  str() is one line, written for the user.  files: what the run left
+    all the same, by name."""
+
+    files: dict[str, bytes] = {}

@@ -506,7 +506,17 @@ def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=
                          if len(marks) == 2 else 0)
                 return Outcome(results, started - began, time.monotonic() - started, flows)
             except LabError as error:
-                raise LabError(f"{error}; console: {console}") from None
+                failed = LabError(f"{error}; console: {console}")
+                failed.files = _left(machine.results)
+                raise failed from None
+
+
+def _left(results: Path) -> dict[str, bytes]:
+    """What a failed job left, as far as it can be read."""
+    try:
+        return _unpack(results)
+    except (LabError, OSError):
+        return {}
 
 
 def _last_words(console: str) -> str:

@@ -80,6 +80,11 @@ def _files(names: list[str], with_depends: bool) -> dict[str, str]:
     return json.loads(kept.read_text())
 
 
+def series_of(release: str) -> str:
+    """The series of a kernel release: "6.1.0-56-rt-amd64" -> "6.1-rt"."""
+    return ".".join(release.split(".")[:2]) + "-rt" * ("-rt-" in release)
+
+
 def kernel_release(series: str) -> str:
     """The newest packaged kernel of a series: "6.1" -> "6.1.0-56-amd64", and with PREEMPT_RT "6.1-rt" ->
     "6.1.0-56-rt-amd64".

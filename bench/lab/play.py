@@ -14,9 +14,8 @@ from pathlib import Path
 from ..errors import LabError
 from ..paths import BUILD, TOP, remove_abandoned, scratch_prefix
 from ..record.run import FORMAT, META, Run, traffic_hash
-from . import satlink
 from ..scenario.scenario import Scenario
-from . import image, job, machine
+from . import failed, image, job, machine, satlink
 
 # Of a connection, what both ends have to allow: its bit in TCP_INFO's options, and the sysctl, which is
 # on unless a scenario says otherwise.
@@ -70,6 +69,15 @@ def check(scenario: Scenario, files: dict[str, bytes]) -> None:
         if used != flow.names[-1]:
             raise LabError(f"flow {number} ended with {used}, not with {flow.names[-1]}")
         _check_options(scenario, number, result)
+
+
+def _checked(scenario: Scenario, files: dict[str, bytes]) -> None:
+    """check(); its error has the files."""
+    try:
+        check(scenario, files)
+    except LabError as error:
+        error.files = files
+        raise
 
 
 def _digests(files: dict[str, bytes]) -> dict[str, str]:
@@ -155,11 +163,17 @@ class Lab:
             if on_progress and at and at[-1].split()[-1].isdigit():
                 on_progress(int(at[-1].split()[-1]))
 
-        outcome = machine.run_job(self.snapshot, {**job.files(scenario), **extra}, console, heard)
+        files = {**job.files(scenario), **extra}
         try:
-            check(scenario, outcome.files)
+            outcome = machine.run_job(self.snapshot, files, console, heard)
+            _checked(scenario, outcome.files)
         except LabError as error:
-            raise LabError(f"{error}; console: {console}") from None
+            if machine.interrupted.is_set():
+                raise
+            kept = failed.keep(identity, self.image, files, console, error)
+            what = str(error).partition("; console: ")[0]
+            raise LabError(f"{what}; to repeat: python3 -m bench again {kept.relative_to(TOP)}; "
+                           f"console: {console}") from None
         meta = {
             "scenario": scenario.as_dict(), "scenario_digest": scenario.digest(),
             "seed": scenario.seed, "kernel": outcome.files["kernel"].decode().strip(),

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..errors import LabError
 from ..paths import BUILD
 from ..record.run import FORMAT, META
-from . import image, machine
+from . import image, machine, packages
 
 
 LIMIT_GB = 20           # of kept runs; the environment's SATCC_RUNS_GB overrides it
@@ -43,7 +43,7 @@ def is_current(meta: dict, images: dict) -> bool:
     """Would a run be found?  images: (series, extras) -> identity, filled in as it is needed."""
     if meta.get("format") != FORMAT or meta["machine"] != machine.emulator():
         return False
-    kind = (".".join(meta["kernel"].split(".")[:2]), tuple(meta["extras"]))
+    kind = (packages.series_of(meta["kernel"]), tuple(meta["extras"]))
     if kind not in images:
         images[kind] = _current(*kind)
     return meta["image"] == images[kind]

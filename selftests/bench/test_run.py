@@ -2,18 +2,21 @@
 """What makes a run count, new or kept, without a guest."""
 
 import dataclasses
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from bench import paths
 from bench.errors import LabError
-from bench.lab import image, machine, packages, play, prune
+from bench.lab import failed, image, machine, packages, play, prune
 from bench.record.run import traffic_hash
 from bench.scenario import scenario
 
@@ -87,10 +90,11 @@ PLAYED = {**ended(ALL, ALL), "sender.pcap": CAPTURE, "kernel": b"6.1.0-1-amd64\n
 @pytest.fixture
 def build(tmp_path, monkeypatch):
     """A build folder of its own, and an emulator that plays what PLAYED says, counted."""
-    for module in (play, prune, packages, image):
+    for module in (play, prune, packages, image, failed):
         monkeypatch.setattr(module, "BUILD", tmp_path)
     monkeypatch.setattr(packages, "APT", tmp_path / "apt")
-    monkeypatch.setattr(play, "TOP", tmp_path)
+    for module in (play, failed):
+        monkeypatch.setattr(module, "TOP", tmp_path)
     (tmp_path / "log").mkdir()
     monkeypatch.setattr(machine, "qemu_version", lambda: "7")
     monkeypatch.setattr(machine, "emulator", lambda: ["7", "a BIOS"])
@@ -205,6 +209,96 @@ def test_a_killed_process_leaves_nothing_for_ever(lab, build, monkeypatch):
     assert len(left) == 4 + len(mine) + 1
     play.Lab(made=lab.image)
     assert {path for folder in set(folders.values()) for path in folder.iterdir()} == {*mine, elsewhere}
+
+
+# ---- failed runs -----------------------------------------------------------
+
+def fail_with(error, left, monkeypatch, jobs=None):
+    """Every job fails and leaves these files."""
+    def run_job(snapshot, files, console, on_progress=None):
+        if jobs is not None:
+            jobs.append(files)
+        console.write_text("satcc: failed\n")
+        raised = LabError(f"{error}; console: {console}")
+        raised.files = left
+        raise raised
+    monkeypatch.setattr(machine, "run_job", run_job)
+
+
+def test_a_failed_run_is_kept_with_the_command_that_repeats_it(lab, build, monkeypatch):
+    jobs = []
+    fail_with("the guest's script ended with status 5", {"flow-0.json": b"{}"}, monkeypatch, jobs)
+    with pytest.raises(LabError) as caught:
+        lab.run(made(), {"more": b"of it"})
+    words = re.fullmatch(r"the guest's script ended with status 5; to repeat: "
+                         r"python3 -m bench again (\S+); console: (\S+)", str(caught.value))
+    folder = build / words[1]
+    assert Path(words[2]).read_text() == (folder / "console.log").read_text() == "satcc: failed\n"
+    assert {path.name: path.read_bytes() for path in (folder / "job").iterdir()} == jobs[0]
+    assert jobs[0]["more"] == b"of it" and "run" in jobs[0]
+    assert (folder / "out/flow-0.json").read_bytes() == b"{}"
+
+
+def test_files_that_do_not_count_are_kept_too(lab, build):
+    lab.files = {**PLAYED, "flow-0.json": b"not JSON"}
+    with pytest.raises(LabError, match="flow 0 left no result; to repeat: python3 -m bench again"):
+        lab.run(made())
+    folder, = (build / "failed").iterdir()
+    assert (folder / "out/flow-0.json").read_bytes() == b"not JSON"
+
+
+def test_a_failed_run_is_played_again(lab, build, monkeypatch):
+    jobs = []
+    fail_with("a panic", {}, monkeypatch, jobs)
+    with pytest.raises(LabError):
+        lab.run(made())
+    folder, = (build / "failed").iterdir()
+    asked, printed = [], io.StringIO()
+
+    def built(series, extras=()):
+        asked.append((series, extras))
+        return lab.image
+
+    monkeypatch.setattr(image, "build", built)
+    with pytest.raises(LabError, match="^a panic; console: .*/again.log$"):
+        failed.again(folder, Console(file=printed))
+    assert asked == [("6.1", ())] and jobs[1] == jobs[0] and printed.getvalue() == ""
+    lab.image = dataclasses.replace(lab.image, identity="image two")
+    monkeypatch.setattr(machine, "run_job", lambda snapshot, files, console: machine.Outcome(
+        {"left": b"now"}, 1, 1, 1))
+    assert failed.again(folder, Console(file=printed)) == 0
+    assert (folder / "out/left").read_bytes() == b"now" and "another" in printed.getvalue()
+
+
+def test_the_last_failed_runs_are_kept(lab, build, monkeypatch):
+    fail_with("a panic", {}, monkeypatch)
+    monkeypatch.setattr(failed, "KEPT", 2)
+    for seed in (1, 2, 3):
+        with pytest.raises(LabError):
+            lab.run(dataclasses.replace(made(), seed=seed))
+    assert len(list((build / "failed").iterdir())) == 2
+
+
+def test_an_interrupted_run_is_not_kept(lab, build, monkeypatch):
+    fail_with("interrupted", {}, monkeypatch)
+    machine.interrupted.set()
+    try:
+        with pytest.raises(LabError):
+            lab.run(made())
+    finally:
+        machine.interrupted.clear()
+    assert not (build / "failed").exists()
+
+
+def test_what_is_no_failed_run_is_one_line(tmp_path):
+    with pytest.raises(LabError, match="no folder of a failed run"):
+        failed.again(tmp_path, Console(file=io.StringIO()))
+
+
+@pytest.mark.parametrize("release, series", [
+    ("6.1.0-56-amd64", "6.1"), ("6.1.0-56-rt-amd64", "6.1-rt"), ("6.12.48+deb13-amd64", "6.12")])
+def test_the_series_of_a_release(release, series):
+    assert packages.series_of(release) == series
 
 
 # ---- prune -----------------------------------------------------------------

@@ -21,7 +21,7 @@ usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes
   prune       remove kept runs of another image or emulator than the current
 
 options of the comparison:
-  --kernel SERIES   series of the packaged kernel: 6.1 (default), 6.12, 6.1-rt or 6.12-rt
+  --kernel SERIES   series of the packaged kernel: 6.1 (default), 6.12, 5.10, newest; -rt: PREEMPT_RT
   --fresh           play every run again
   --name NAME       write to results/NAME (geo)
   --long            add a 100 Mbit/s link with random loss"""

@@ -16,7 +16,7 @@ from pathlib import Path
 from ..errors import LabError
 from ..paths import BUILD, GUEST, TOP, locked, scratch_prefix
 from ..record import layout
-from . import packages
+from . import packages, roots
 
 # What the guest loads before the snapshot: kernel modules the experiments use.  The
 # congestion controls are the ones we are compared with.
@@ -133,14 +133,19 @@ def module_flags(folder: Path) -> list[str]:
 
 
 def module_key(kdir: Path, sources, *more) -> str:
-    """Of modules built for a kernel: sources, headers, compiler, flags."""
-    return key_of(digest(sources), packages.manifest(kdir.parents[2]),
-                  toolchain(kernel_compiler(kdir)), module_flags(Path("folder")), *more)
+    """Of modules built for a kernel: sources, headers, compiler, flags.  The manifest of a root with
+    headers names the compiler too."""
+    compiler = () if roots.inside(kdir) else toolchain(kernel_compiler(kdir))
+    return key_of(digest(sources), packages.manifest(kdir.parents[2]), compiler,
+                  module_flags(Path("folder")), *more)
 
 
 def kbuild(what: str, kdir: Path, folder: Path) -> None:
     """Build the modules in a folder for the kernel whose headers are in kdir."""
-    _run(what, ["make", "-C", kdir, f"M={folder}", "modules", *module_flags(folder)])
+    if roots.inside(kdir):
+        _run(what, roots.kbuild(kdir, folder, *module_flags(Path(roots.WORK))))
+    else:
+        _run(what, ["make", "-C", kdir, f"M={folder}", "modules", *module_flags(folder)])
 
 
 def stripped(module: Path) -> bytes:

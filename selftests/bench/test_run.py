@@ -92,7 +92,6 @@ def build(tmp_path, monkeypatch):
     """A build folder of its own, and an emulator that plays what PLAYED says, counted."""
     for module in (play, prune, packages, image, failed):
         monkeypatch.setattr(module, "BUILD", tmp_path)
-    monkeypatch.setattr(packages, "APT", tmp_path / "apt")
     for module in (play, failed):
         monkeypatch.setattr(module, "TOP", tmp_path)
     (tmp_path / "log").mkdir()
@@ -360,7 +359,7 @@ def apt(build, monkeypatch):
     (lists / "a_Packages").touch()
     versions, calls = {"busybox": "1"}, []
 
-    def run_apt(*argv, cwd=None):
+    def run_apt(*argv, cwd=None, suite=""):
         calls.append(argv)
         if "update" in argv:
             return ""
@@ -427,12 +426,12 @@ def test_lists_are_fetched_again_when_a_file_is_gone(build, apt):
     apt.versions["busybox"] = "dropped"
     plain, calls = packages._apt, []
 
-    def updated(*argv, cwd=None):
+    def updated(*argv, cwd=None, suite=""):
         if "update" in argv:
             calls.append(argv)
             apt.versions["busybox"] = "3"
             (apt.lists / "c_Packages").touch()
-        return plain(*argv, cwd=cwd)
+        return plain(*argv, cwd=cwd, suite=suite)
 
     packages._apt = updated                 # monkeypatch puts the first back
     tree = packages.unpack(["busybox"], build / "guest-programs", False)

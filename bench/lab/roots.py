@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Programs run in a root of their own below build/: another release's compiler, with its libraries.
+
+A namespace of mounts gives the root /dev, /proc and the folder that is worked on.  It ends with the
+program, and nothing of the host is changed.
+"""
+
+import os
+from pathlib import Path
+
+WORK = "/work"              # where the folder that is worked on appears
+ENTER = """\
+root=$1 folder=$2
+shift 2
+mkdir -p "$root/dev" "$root/proc" "$root/tmp" "$root/work" &&
+mount --rbind /dev "$root/dev" && mount -t proc proc "$root/proc" &&
+mount --bind "$folder" "$root/work" &&
+exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin LC_ALL=C DEB_BUILD_ARCH=amd64 \
+    DEB_HOST_ARCH=amd64 "$@"
+"""
+
+
+def inside(kdir: Path) -> Path | None:
+    """The root that a kernel's headers are in; None: they are used by the host's own compiler."""
+    root = kdir.parents[2]
+    return root if (root / "usr/bin/make").exists() else None
+
+
+def command(root: Path, folder: Path, words: list) -> list[str]:
+    """What runs a program in a root, with a folder at WORK."""
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return ["unshare", *user, "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", ENTER, "sh",
+            str(root), str(folder), *map(str, words)]
+
+
+def kbuild(kdir: Path, folder: Path, *words) -> list[str]:
+    """What builds the modules in a folder, for headers that are inside() a root."""
+    root = inside(kdir)
+    return command(root, folder, ["make", "-C", f"/{kdir.relative_to(root)}", f"M={WORK}", "modules",
+                                  *words])

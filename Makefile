@@ -14,6 +14,7 @@ help:
 	@echo 'make geo       transfers over public satellite accesses, beside published objectives'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
 	@echo 'make goals     what satcc is to reach, beside the others: hours; goes on where it was'
+	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml: hours'
 	@echo 'make check     every test; about 40 minutes on two cores'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
@@ -101,6 +102,11 @@ goals:
 	@./tools/setup papers
 	@$(PYTHON) -m bench papers --kernel $(KERNEL) --paper satcc --seeds $(or $(SEEDS),5) --results results/goals \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
+
+.PHONY: matrix
+matrix:
+	@./tools/setup bench
+	@$(PYTHON) -m bench matrix $(SERIES)
 
 # A file of tests stays with one process.
 PYTEST = $(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q \

@@ -12,6 +12,7 @@ usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes
   again       play a failed run again, from its folder in build/failed
   geo         play public satellite accesses: make geo
   papers      run the papers' experiments again: make papers
+  matrix      try the modules on several kernels: make matrix
   report      draw the report of a comparison again
   readme      write the READMEs' tables from the results
   oracle      recompute every window of a kept run
@@ -30,8 +31,8 @@ OF_COMMANDS = ("run", "again", "prune")      # names that commands.py has, besid
 # Where main(words) of the other names is.
 PROGRAMS = {
     "geo": "compare.geo", "report": "compare.webpage", "readme": "compare.readme",
-    "papers": "papers.command", "oracle": "oracle.command", "calibrate": "measure.calibrate",
-    "boots": "lab.boots", "links": "scenario.links",
+    "papers": "papers.command", "matrix": "matrix.command", "oracle": "oracle.command",
+    "calibrate": "measure.calibrate", "boots": "lab.boots", "links": "scenario.links",
 }
 
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The matrix's data file: which kernels, and what is played on each."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pydantic
+
+from ..errors import LabError
+from ..scenario import schema
+from ..scenario.scenario import PERCENT
+
+FILE = Path(__file__).with_name("kernels.toml")
+SCENARIO = schema.text("a scenario's name", r"[\w-]+")
+SERIES = schema.text('"6.1", "6.1-rt" or "newest"', r"\d+\.\d+(-rt)?|newest")
+
+
+@dataclass(frozen=True)
+class Kernel(schema.Table):
+    """A [[kernel]]."""
+
+    series: SERIES
+
+
+@dataclass(frozen=True)
+class Matrix(schema.Table):
+    """What kernels.toml may have."""
+
+    scenario: SCENARIO
+    loss_pct: PERCENT
+    kernel: pydantic.conlist(Kernel, min_items=1)
+
+    def rules(self) -> None:
+        names = [kernel.series for kernel in self.kernel]
+        if len(set(names)) < len(names):
+            raise ValueError("each series once")
+
+
+def load(path: Path = FILE) -> Matrix:
+    return schema.read(Matrix, schema.parsed(path), path.name)
+
+
+def chosen(matrix: Matrix, series: list[str]) -> list[Kernel]:
+    """The kernels that a command names; all, if it names none."""
+    known = [kernel.series for kernel in matrix.kernel]
+    for name in series:
+        if name not in known:
+            raise LabError(f"{FILE.name} has no kernel {name} (it has: {', '.join(known)})")
+    return [kernel for kernel in matrix.kernel if not series or kernel.series in series]

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The matrix of kernels: its data file, what it reads of builds and scripts, its results, its table."""
+
+import dataclasses
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from bench.errors import LabError
+from bench.lab import packages
+from bench.matrix import checks, command, kernels, results, table
+from bench.matrix.checks import Check, Finding
+from bench.paths import TOP, policies
+from bench.scenario import scenario
+
+# ---- the data file ---------------------------------------------------------
+
+
+def test_the_data_file_has_the_kernels_that_the_readme_claims():
+    matrix = kernels.load()
+    series = [kernel.series for kernel in matrix.kernel]
+    assert {"5.10", "6.1", "6.12", "newest"} <= set(series)
+    assert [kernel.series for kernel in kernels.chosen(matrix, [])] == series
+    assert [kernel.series for kernel in kernels.chosen(matrix, ["6.12", "5.10"])] == ["5.10", "6.12"]
+
+
+@pytest.mark.parametrize("wrong, said", [
+    ('scenario = "geo"\nloss_pct = 1\n', "kernel: missing"),
+    ('scenario = "geo"\nloss_pct = 1\n[[kernel]]\nseries = "latest"\n', 'series = "latest"'),
+    ('scenario = "geo"\nloss_pct = 101\n[[kernel]]\nseries = "6.1"\n', "loss_pct = 101"),
+    ('scenario = "geo"\nloss_pct = 1\n[[kernel]]\nseries = "6.1"\n[[kernel]]\nseries = "6.1"\n',
+     "each series once")])
+def test_a_mistake_in_the_data_file_is_one_line(tmp_path, wrong, said):
+    path = tmp_path / "kernels.toml"
+    path.write_text(wrong)
+    with pytest.raises(LabError) as error:
+        kernels.load(path)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_kernel_that_the_file_lacks_is_named():
+    with pytest.raises(LabError, match="no kernel 4.19"):
+        kernels.chosen(kernels.load(), ["6.1", "4.19"])
+
+
+@pytest.mark.parametrize("cc", policies())
+def test_the_scenario_is_one_flow_of_a_policy_with_loss(cc):
+    matrix = kernels.load()
+    made = checks.with_cc(matrix, cc)
+    assert [flow.cc for flow in made.flows] == [cc] and made.flows[0].bytes
+    assert [hop.forward.loss_pct for hop in made.hops if hop.forward.delay_ms] == [matrix.loss_pct]
+    assert "satcc:cc_call" in made.trace
+
+
+# ---- what a build and a script printed -------------------------------------
+
+BUILT = "  CC [M]  a/tcp_a.o\n  CHECK   /work/a/tcp_a.c\n  CHECK   b/tcp_b.c\n  LD [M]  a/tcp_a.ko\n"
+
+
+def cause(check, *arguments):
+    """The Finding's text; None: there is nothing to say."""
+    try:
+        check(*arguments)
+    except Finding as finding:
+        return str(finding)
+    return None
+
+
+@pytest.mark.parametrize("said, status, found", [
+    (BUILT, 0, None),
+    (BUILT + "Skipping BTF generation for a.ko due to unavailability of vmlinux: warning\n", 0, None),
+    (BUILT + "/work/a/tcp_a.c:3:5: warning: unused variable 'x'\n", 0,
+     "a/tcp_a.c:3:5: warning: unused variable 'x'"),
+    (BUILT + "a/tcp_a.c:9:1: error: bad types\nmake: *** [a] Error 1\n", 2,
+     "a/tcp_a.c:9:1: error: bad types"),
+    (BUILT + "ERROR: modpost: \"f\" [a.ko] undefined!\n", 2, "ERROR: modpost: \"f\" [a.ko] undefined!"),
+    (BUILT, 2, "make ended with status 2"),
+    (BUILT.replace("CHECK   b/tcp_b.c", ""), 0, "sparse has not seen tcp_b")])
+def test_a_build_is_ok_without_a_warning_and_with_sparse_on_every_file(said, status, found):
+    assert cause(checks.read_build, said, status, {"tcp_a", "tcp_b"}) == found
+
+
+def test_every_source_of_the_modules_is_built():
+    names = {path.name for path in checks.module_sources()}
+    assert {f"tcp_{name}.c" for name in policies()} < names and "compat.h" in names
+
+
+KTAP = "TAP version 13\n1..2\nok 1 registers\nok 2 unloads\n"
+
+
+@pytest.mark.parametrize("text, status, found", [
+    (KTAP, 0, None),
+    (KTAP.replace("ok 2", "not ok 2"), 1, "ibk_module: unloads"),
+    ("TAP version 13\n1..0 # SKIP no module tcp_ibk\n", 4, "ibk_module: skipped: no module tcp_ibk"),
+    (KTAP.replace("ok 2 unloads\n", ""), 1, "ibk_module: 1 of 2 tests ran"),
+    (KTAP, 1, "ibk_module: ended with status 1"),
+    ("", 0, "ibk_module: no plan of tests")])
+def test_a_script_is_ok_if_all_that_it_planned_passed(text, status, found):
+    assert cause(checks.read_ktap, "ibk_module", text, status) == found
+
+
+def test_a_cause_is_one_line_that_fits_a_table():
+    said = str(Finding(f"a | b in {TOP}/x; console: {TOP}/build/log/y\nmore"))
+    assert said == "a / b in x"
+    assert len(str(Finding("x" * 1000))) == checks.SHOWN_CHARACTERS
+    assert str(Finding("")) == "no reason given"
+
+
+# ---- a guest's answers -----------------------------------------------------
+
+def report(differences=(), counts=None, unchecked=None):
+    return SimpleNamespace(differences=list(differences), counts=counts or {}, unchecked=unchecked or {})
+
+
+@pytest.mark.parametrize("said, found", [
+    (report(counts={"ibk": SimpleNamespace(changes=3)}), None),
+    (report(counts={"ibk": SimpleNamespace(changes=0)}), "ibk: no window has changed"),
+    (report(unchecked={"ibk": "moved"}), "ibk: moved"),
+    (report(differences=[ValueError("cwnd should be 3, is 4\n  because")]), "cwnd should be 3, is 4")])
+def test_the_oracle_has_something_to_check_and_nothing_to_say(monkeypatch, said, found):
+    monkeypatch.setattr(checks.oracle, "check", lambda run: said)
+    run = SimpleNamespace(scenario=checks.with_cc(kernels.load(), "ibk"))
+    assert cause(checks.same_windows, run) == found
+
+
+# ---- results that are kept -------------------------------------------------
+
+@pytest.fixture
+def kernel(monkeypatch, tmp_path):
+    """A kernel without a guest."""
+    monkeypatch.setattr(results, "BUILD", tmp_path)
+    monkeypatch.setattr(results.machine, "emulator", lambda: ["7", "a BIOS"])
+    return SimpleNamespace(series="6.1", release="6.1.0-1-amd64", root=tmp_path / "root",
+                           compiler="gcc 12.2.0")
+
+
+class Asked:
+    """Checks that count how often they are asked, and answer as they are told."""
+
+    def __init__(self):
+        self.count, self.says = 0, None
+
+    def __call__(self, kernel):
+        self.count += 1
+        if self.says:
+            raise self.says
+
+
+def test_an_answer_is_kept_until_a_source_or_the_kernel_changes(kernel, monkeypatch, tmp_path):
+    asked = Asked()
+    check = Check("build", asked, ("Kbuild",))
+    assert results.answer(kernel, check)[0]["cell"] == "ok"
+    assert results.answer(kernel, check)[1] and asked.count == 1
+    assert not results.answer(kernel, check, fresh=True)[1] and asked.count == 2
+    assert not results.answer(kernel, dataclasses.replace(check, sources=("Makefile",)))[1]
+    assert asked.count == 3
+    kernel.release = "6.1.0-2-amd64"
+    assert not results.answer(kernel, check)[1] and asked.count == 4
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / packages.MANIFEST).write_text("another compiler")
+    assert not results.answer(kernel, check)[1] and asked.count == 5
+    monkeypatch.setattr(results.machine, "emulator", lambda: ["8", "a BIOS"])
+    assert not results.answer(kernel, check)[1] and asked.count == 6
+
+
+def test_a_finding_is_kept_and_another_error_is_not(kernel):
+    asked = Asked()
+    check = Check("load", asked, ("Kbuild",))
+    asked.says = Finding("not built: tcp_ibk")
+    assert results.answer(kernel, check)[0]["cell"] == "not built: tcp_ibk"
+    assert results.answer(kernel, check)[1] and asked.count == 1
+    check = Check("scenario", asked, ("Kbuild",))
+    asked.says = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        results.answer(kernel, check)
+    asked.says = None
+    found, was_kept = results.answer(kernel, check)
+    assert found["cell"] == "ok" and not was_kept
+
+
+def test_an_answer_is_of_the_sources_as_they_were_when_it_was_asked(kernel, monkeypatch, tmp_path):
+    """A source that changes while a guest runs makes the answer an old one."""
+    source = tmp_path / "source"
+    source.write_text("before")
+    monkeypatch.setattr(Check, "files", lambda self: [source])
+    monkeypatch.setattr(results.image, "TOP", tmp_path)
+    check = Check("load", lambda kernel: source.write_text("after"), ())
+    results.answer(kernel, check)
+    assert not results.answer(kernel, check)[1]
+    assert results.answer(kernel, check)[1]
+
+
+def test_a_damaged_answer_is_asked_again(kernel):
+    asked = Asked()
+    check = Check("build", asked, ("Kbuild",))
+    results.answer(kernel, check)
+    path = results._path(kernel, check)
+    for text in ("", "{}", "[1"):
+        path.write_text(text)
+        assert results.answer(kernel, check)[1] is False
+    assert asked.count == 4
+
+
+@pytest.fixture
+def asked(kernel, monkeypatch):
+    """The matrix with two checks of its own, the second in need of the first."""
+    first, second = Asked(), Asked()
+    monkeypatch.setattr(results, "CHECKS", (Check("load", first, ("Kbuild",)),
+                                            Check("oracle", second, ("Kbuild",), "load")))
+    monkeypatch.setattr(table, "CHECKS", results.CHECKS)
+
+    def found(matrix, series):
+        if series == "5.10":
+            raise LabError("no packaged kernel 5.10")
+        return SimpleNamespace(**{**vars(kernel), "series": series})
+
+    monkeypatch.setattr(checks, "Kernel", found)
+    return first, second
+
+
+def test_a_row_goes_on_where_it_was_interrupted(asked):
+    first, second = asked
+    second.says = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        results.rows(None, ["6.1"], False, print, print)
+    second.says = None
+    row, = results.rows(None, ["6.1"], False, print, print)
+    assert (first.count, second.count) == (1, 2)
+    assert row["cells"] == {"load": "ok", "oracle": "ok"}
+
+
+def test_what_needs_a_failed_check_is_not_asked(asked):
+    first, second = asked
+    first.says = Finding("boot of 6.1: Kernel panic")
+    row, = results.rows(None, ["6.1"], False, print, print)
+    assert row["cells"] == {"load": "boot of 6.1: Kernel panic", "oracle": "not asked: load failed"}
+    assert second.count == 0
+
+
+def test_a_kernel_that_cannot_be_had_has_no_row_and_is_named(asked):
+    said = {}
+    found = results.rows(None, ["5.10", "6.1"], False, print, said.__setitem__)
+    assert [row["series"] for row in found] == ["6.1"] and said == {"5.10": "no packaged kernel 5.10"}
+
+
+# ---- the table -------------------------------------------------------------
+
+def a_row(**cells):
+    return {"series": "6.1", "release": "6.1.0-1-amd64", "compiler": "gcc 12.2.0", "date": "2026-01-02",
+            "cells": {check.name: "ok" for check in checks.CHECKS} | cells}
+
+
+PAGE = "Before.\n\n<!-- table: matrix -->\nold\n<!-- end -->\n\nAfter.\n"
+
+
+def test_the_table_has_each_kernel_and_cell():
+    rows = [a_row(), a_row(oracle="ibk: cwnd should be 3")]
+    text = table.written(PAGE, rows, "QEMU 7.2.22", "0123abc")
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert lines[0] == ("| kernel | compiler | date | build | load | module scripts | scenario | oracle "
+                        "| logger |")
+    assert lines[2] == "| 6.1.0-1-amd64 | gcc 12.2.0 | 2026-01-02 | ok | ok | ok | ok | ok | ok |"
+    assert "| ok | ibk: cwnd should be 3 | ok |" in lines[3] and len(lines) == 4
+    assert text.startswith("Before.\n") and text.endswith("After.\n") and "old" not in text
+    assert "QEMU 7.2.22, commit 0123abc" in text
+    assert table.written(text, [a_row()], "QEMU 8", None).count("| 6.1.0-1") == 1
+
+
+def test_a_table_has_no_empty_cell_and_one_place():
+    with pytest.raises(ValueError, match="an empty cell"):
+        table.table([a_row(logger="")])
+    for text in ("", PAGE + PAGE, PAGE.replace("matrix", "summary")):
+        with pytest.raises(ValueError, match="table"):
+            table.written(text, [a_row()], "QEMU 7", None)
+
+
+def test_the_page_has_the_tables_place():
+    assert re.findall(r"<!-- table: (\w+) -->", table.PAGE.read_text()) == [table.NAME]
+
+
+def test_the_command_writes_the_page_only_for_all_kernels(asked, monkeypatch, tmp_path, capsys):
+    page = tmp_path / "README.md"
+    page.write_text(PAGE)
+    monkeypatch.setattr(table, "PAGE", page)
+    monkeypatch.setattr(command, "TOP", tmp_path)
+    monkeypatch.setattr(command.machine, "qemu_version", lambda: "7.2.22")
+    assert command.main(["6.1"]) == 0 and page.read_text() == PAGE
+    assert "| 6.1.0-1-amd64 |" in capsys.readouterr().out
+    assert command.main([]) == 1            # 5.10 cannot be had, the others can
+    assert "5.10: no row: no packaged kernel 5.10" in capsys.readouterr().out
+    assert page.read_text().count("| 6.1.0-1-amd64 |") == len(kernels.load().kernel) - 1
+    assert command.main(["5.10"]) == 1
+    assert "no kernel could be tried" in capsys.readouterr().err
+
+
+def test_the_scenario_of_the_data_file_exists():
+    scenario.load(TOP / "bench/scenarios" / f"{kernels.load().scenario}.toml")

@@ -263,7 +263,7 @@ def manifest(tree: Path) -> str:
 def kernel(release: str) -> Path:
     """The tree of a kernel image package: boot/vmlinuz-*, lib/modules/*."""
     suite = suite_of(release)
-    tree = unpack(_with_parts(f"linux-image-{release}", "binary|modules", suite),
+    tree = unpack(_with_parts(f"linux-image-{release}", "base|binary|modules", suite),
                   BUILD / "kernels" / release / "image", False, suite)
     vmlinuz = tree / "boot" / f"vmlinuz-{release}"
     if not (tree / "lib").exists():         # packages of a merged /usr

@@ -73,8 +73,7 @@ def test_an_unknown_series_is_named_beside_those_there_are(archive):
 @pytest.mark.parametrize("series, names, files", [
     ("5.10", ["linux-image-5.10.0-46-amd64"],
      ["boot/vmlinuz-5.10.0-46-amd64", "lib/modules/5.10.0-46-amd64/modules.order"]),
-    ("newest", ["linux-image-7.2.13+deb14-amd64", "linux-binary-7.2.13+deb14-amd64",
-                "linux-modules-7.2.13+deb14-amd64"],
+    ("newest", [f"linux-{part}-7.2.13+deb14-amd64" for part in ("image", "base", "binary", "modules")],
      [f"usr/lib/modules/7.2.13+deb14-amd64/{name}" for name in ("vmlinuz", "modules.order")])])
 def test_an_image_in_several_packages_is_one_tree(archive, monkeypatch, tmp_path, series, names, files):
     """Its kernel and modules are where those of one package are."""

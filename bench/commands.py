@@ -138,8 +138,8 @@ def describe(run: Run, number: int) -> str:
 def add_lab_options(parser, kernel=argparse.SUPPRESS, fresh=argparse.SUPPRESS,
                     name=argparse.SUPPRESS) -> None:
     parser.add_argument("--kernel", default=kernel,
-                        help="series of the packaged kernel: 6.1 (the default), 6.12, 5.10, newest; with "
-                             "-rt behind it PREEMPT_RT")
+                        help="series of the packaged kernel: 6.1 (the default), 6.12, 5.10, newest; "
+                             "with -rt behind it PREEMPT_RT")
     parser.add_argument("--fresh", action="store_true", default=fresh,
                         help="run again what the cache has")
     parser.add_argument("--name", default=name, help="folder under results/ (geo)")

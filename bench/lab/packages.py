@@ -26,7 +26,8 @@ from ..errors import LabError
 from ..paths import BUILD, locked
 
 OWN = ""                        # the suites that the machine's apt is configured for
-SUITES = ("bullseye", "sid")    # others whose kernels the lab plays; searched in this order
+SUITES = ("bullseye", "sid")    # others whose kernels the lab plays
+ELSEWHERE = {"5.10": "bullseye", "5.10-rt": "bullseye"}     # the suite of a series
 NEWEST = "newest"               # a series: the highest version in the last of SUITES
 
 
@@ -136,7 +137,7 @@ def series_of(release: str) -> str:
 
 def kernel_release(series: str) -> str:
     """The newest packaged kernel of a series: "6.1" -> "6.1.0-56-amd64", and with PREEMPT_RT "6.1-rt" ->
-    "6.1.0-56-rt-amd64".  Another suite is asked only for a series that the own ones lack.
+    "6.1.0-56-rt-amd64".  Only for a series of ELSEWHERE, and for NEWEST, is another suite asked.
 
     A release's own kernel has an ABI number, which its updates raise; a later release's, which
     the security suite of a Debian in its last years has too, a number of each update: "6.12" ->
@@ -147,14 +148,12 @@ def kernel_release(series: str) -> str:
         if not found:
             raise LabError(f"no packaged kernel in {SUITES[-1]}")
         return max(max(found.values()))[1]
-    known = set()
-    for suite in (OWN, *SUITES):
-        found = _kernels(suite)
-        if series in found:
-            return max(found[series])[1]
-        known |= set(found)
-    raise LabError(f"no packaged kernel {series} in this machine's apt sources and {', '.join(SUITES)} "
-                   f"(there are: {', '.join(sorted(known)) or 'none'})")
+    found = _kernels(ELSEWHERE.get(series, OWN))
+    if series not in found:
+        known = sorted({*_kernels(OWN), *ELSEWHERE, NEWEST})
+        raise LabError(f"no packaged kernel {series} in this machine's apt sources "
+                       f"(there are: {', '.join(known)})")
+    return max(found[series])[1]
 
 
 def _kernels(suite: str) -> dict[str, list]:
@@ -178,9 +177,10 @@ def _images(suite: str) -> list[str]:
 
 @functools.cache
 def suite_of(release: str) -> str:
-    """Which suite a kernel is from: the first that has it."""
+    """Which suite a kernel is from: the first that has it, of those whose lists have been fetched."""
+    update(OWN)
     for suite in (OWN, *SUITES):
-        if f"linux-image-{release}" in _images(suite):
+        if _lists(suite) and f"linux-image-{release}" in _images(suite):
             return suite
     return OWN              # of before the lists were fetched anew: the tree may still be there
 

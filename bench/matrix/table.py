@@ -30,7 +30,7 @@ def source(emulator: str, commit: str | None) -> str:
 def written(text: str, rows: list[dict], emulator: str, commit: str | None) -> str:
     """The page with the table in its place."""
     def filled(block) -> str:
-        begin, name, end = block.groups()
+        begin, name, _, end = block.groups()
         if name != NAME:
             raise ValueError(f"table: {name}: not {NAME}")
         return begin + "\n" + table(rows) + source(emulator, commit) + "\n" + end

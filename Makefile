@@ -18,8 +18,10 @@ help:
 	@echo 'make check     every test; about 40 minutes on two cores'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
-	@echo 'make install   build and install them, for modprobe; make dkms-install: for every kernel to come'
-	@echo 'make uninstall remove what either of the two installed'
+	@echo 'make install   build and install them, and the tools below PREFIX ($(PREFIX)); as root'
+	@echo 'make dkms-install   the modules for each installed kernel and every one to come; as root'
+	@echo 'make install-tools  the tools alone, which need no headers'
+	@echo 'make uninstall remove what these installed'
 	@echo 'make run SCENARIO=file.toml [POLICY=name] [SEED=n]   play one scenario'
 	@echo 'make clean     remove what kbuild made in the tree'
 	@echo 'make distclean remove everything made: build/, results/'
@@ -39,34 +41,110 @@ UTS = $(shell sed -n 's/^\#define UTS_RELEASE "\(.*\)"/\1/p' $(KDIR)/include/gen
 RELEASE = $(or $(if $(filter file,$(origin KERNELRELEASE)),$(UTS)),$(KERNELRELEASE))
 INSTALLED = $(DESTDIR)/lib/modules/$(RELEASE)/updates/satcc
 VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
-MODULES = $(filter-out %.mod.c,$(wildcard */tcp_*.c modules/*.c))
+MODULES = $(sort $(filter-out %.mod.c,$(wildcard */tcp_*.c modules/*.c)))
+NAMES = $(notdir $(basename $(filter-out %.mod.c,$(wildcard */tcp_*.c)))) satcc_log
 SOURCES = $(DESTDIR)/usr/src/satcc-$(VERSION)
 # Where an ordinary user's PATH does not lead.
 DEPMOD = PATH="$$PATH:/usr/sbin:/sbin" depmod
 DKMS = PATH="$$PATH:/usr/sbin:/sbin" dkms
+# Below a folder there may be no modules.builtin, which depmod asks for.
+INDEX = $(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(RELEASE) $(if $(DESTDIR),2>/dev/null)
 
-.PHONY: install
-install: modules
-	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=updates/satcc modules_install
-	$(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(RELEASE)
+# kbuild signs if the kernel's configuration says so, and without key and certificate only prints errors.
+KEY = $(or $(CONFIG_MODULE_SIG_KEY),$(shell sed -n 's/^CONFIG_MODULE_SIG_KEY="\(.*\)"/\1/p' $(KDIR)/.config 2>/dev/null))
+HAVE_KEY = $(if $(wildcard $(KDIR)/certs/signing_key.x509),$(filter pkcs11:%,$(KEY))$(wildcard \
+	$(filter /%,$(KEY)) $(if $(KEY),$(KDIR)/$(KEY))))
 
-# With DESTDIR the sources are put in place, for a package's script to call dkms.
-.PHONY: dkms-install
-dkms-install:
+ROOT = $(if $(DESTDIR),:,test "$$(id -u)" = 0)
+
+.PHONY: root
+root:
+	@$(ROOT) || { echo 'type this as root, or set DESTDIR to a folder of your own' >&2; exit 1; }
+
+.PHONY: install install-modules
+install: install-modules install-tools
+	@echo 'installed for $(RELEASE) alone: $(INSTALLED); tools: $(TOOLS); next: satcc route add PREFIX satcc, or man satcc'
+
+# root comes first, so that nothing is built in vain; a parallel make waits for it in `modules`.
+install-modules: root
+	@$(MAKE) --no-print-directory modules
+	@said=$$($(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=updates/satcc \
+		$(if $(HAVE_KEY),,CONFIG_MODULE_SIG_ALL=) modules_install 2>&1) || { echo "$$said" >&2; exit 1; }
+	@$(INDEX)
+
+# The tools: the program's folder is one, and links lead to it.  `install-tools` needs no headers.
+PREFIX ?= /usr/local
+TOOLS = $(DESTDIR)$(PREFIX)
+UNITS = $(TOOLS)/lib/systemd/system
+MODPROBE = $(TOOLS)/lib/modprobe.d
+EXAMPLES = $(TOOLS)/share/doc/satcc/examples
+BASH_COMPLETIONS = $(TOOLS)/share/bash-completion/completions
+ZSH_COMPLETIONS = $(TOOLS)/share/zsh/site-functions
+MANUALS = $(wildcard */*.[178])
+SCRIPTS = $(notdir $(wildcard tools/*.bt))
+PROGRAMS = sbin/satcc bin/satcc-log bin/satcc-plot
+
+.PHONY: install-tools
+install-tools:
+	@install -d $(TOOLS)/bin $(TOOLS)/sbin $(TOOLS)/share/satcc/satcc_operate $(TOOLS)/share/satcc/satcc_tools \
+		$(addprefix $(TOOLS)/share/man/man,1 7 8) $(UNITS) $(MODPROBE) \
+		$(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(addprefix $(EXAMPLES)/,modules-load.d modprobe.d sysctl.d)
+	@install -m 644 tools/satcc_operate/*.py $(TOOLS)/share/satcc/satcc_operate
+	@install -m 644 tools/satcc_tools/*.py $(TOOLS)/share/satcc/satcc_tools
+	@install tools/satcc tools/satcc-log tools/satcc-plot tools/*.bt $(TOOLS)/share/satcc
+	@for program in $(PROGRAMS); do ln -sf "../share/satcc/$${program#*/}" "$(TOOLS)/$$program" || exit; done
+	@for script in $(SCRIPTS); do ln -sf "../share/satcc/$$script" "$(TOOLS)/sbin/satcc-$$script" || exit; done
+	@for script in $(SCRIPTS); do \
+		ln -sf satcc-bpftrace.8 "$(TOOLS)/share/man/man8/satcc-$$script.8" || exit; done
+	@for page in $(MANUALS); do install -m 644 "$$page" "$(TOOLS)/share/man/man$${page##*.}" || exit; done
+	@sed 's,/usr/local/sbin/satcc,$(PREFIX)/sbin/satcc,' tools/satcc-routes.service >$(UNITS)/satcc-routes.service
+	@chmod 644 $(UNITS)/satcc-routes.service
+	@install -m 644 tools/satcc-aliases.conf $(MODPROBE)
+	@install -m 644 tools/completions/satcc $(BASH_COMPLETIONS)
+	@install -m 644 tools/completions/_satcc $(ZSH_COMPLETIONS)
+	@for folder in modules-load.d modprobe.d sysctl.d; do \
+		install -m 644 "tools/examples/$$folder/satcc.conf" "$(EXAMPLES)/$$folder" || exit; done
+
+# With DESTDIR the sources are put in place, for a package's script to call dkms.  Otherwise dkms builds
+# for each installed kernel with headers, or for the one that is named.
+NAMED = $(filter-out file,$(origin KERNELRELEASE) $(origin KDIR))
+LIB = /lib/modules
+BUILDABLE = $(notdir $(patsubst %/build/Makefile,%,$(wildcard $(LIB)/*/build/Makefile)))
+KERNELS = $(if $(NAMED),$(RELEASE),$(BUILDABLE))
+WITHOUT = $(if $(NAMED),,$(filter-out $(KERNELS),$(notdir $(wildcard $(LIB)/*))))
+
+.PHONY: dkms-install dkms-sources
+dkms-install: root
 	$(if $(DESTDIR),,@$(DKMS) --version >/dev/null 2>&1 || { echo "no dkms: install the package dkms" >&2; exit 1; })
-	$(if $(DESTDIR),,@$(MAKE) --no-print-directory headers)
+	$(if $(DESTDIR)$(if $(NAMED),,$(KERNELS)),,@$(MAKE) --no-print-directory headers)
 	$(if $(DESTDIR),,@$(DKMS) remove satcc/$(VERSION) --all >/dev/null 2>&1 || :)
-	rm -rf $(SOURCES)
-	install -d $(SOURCES)
-	cp --parents Makefile Kbuild COPYING dkms.conf $(MODULES) \
+	@$(MAKE) --no-print-directory dkms-sources
+	$(if $(DESTDIR),,@for kernel in $(KERNELS); do \
+		$(DKMS) install satcc/$(VERSION) -k "$$kernel" --force \
+		--kernelsourcedir "$(if $(NAMED),$(KDIR),$(LIB)/$$kernel/build)" || exit; done)
+	$(if $(DESTDIR),,@echo 'installed: modules for $(KERNELS); DKMS builds them for each kernel to come')
+	$(if $(DESTDIR)$(if $(WITHOUT),,none),,@echo 'no headers, so no modules yet: $(WITHOUT); install linux-headers-RELEASE and DKMS builds them')
+
+dkms-sources:
+	@rm -rf $(SOURCES)
+	@install -d $(SOURCES)
+	@cp --parents Makefile Kbuild COPYING dkms.conf $(MODULES) \
 		$(sort $(wildcard $(addsuffix *.h,$(dir $(MODULES))))) $(SOURCES)
-	$(if $(DESTDIR),,$(DKMS) install satcc/$(VERSION) -k $(RELEASE) --kernelsourcedir $(KDIR) --force)
+
+LOADED = $(if $(DESTDIR),/dev/null,/proc/modules)
 
 .PHONY: uninstall
-uninstall:
+uninstall: root
 	$(if $(DESTDIR),,@$(DKMS) remove satcc/$(VERSION) --all 2>/dev/null || :)
-	rm -rf $(INSTALLED) $(SOURCES)
-	@if test -d $(DESTDIR)/lib/modules/$(RELEASE); then $(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(RELEASE); fi
+	@rm -rf $(INSTALLED) $(SOURCES) $(TOOLS)/share/satcc $(TOOLS)/share/doc/satcc
+	@rm -f $(addprefix $(TOOLS)/,$(PROGRAMS)) $(addprefix $(TOOLS)/sbin/satcc-,$(SCRIPTS)) \
+		$(addprefix $(TOOLS)/share/man/man8/satcc-,$(addsuffix .8,$(SCRIPTS))) \
+		$(BASH_COMPLETIONS)/satcc $(ZSH_COMPLETIONS)/_satcc \
+		$(foreach page,$(MANUALS),$(TOOLS)/share/man/man$(subst .,,$(suffix $(page)))/$(notdir $(page))) \
+		$(UNITS)/satcc-routes.service $(MODPROBE)/satcc-aliases.conf
+	@if test -d $(DESTDIR)/lib/modules/$(RELEASE); then $(INDEX); fi
+	@for module in $(NAMES); do \
+		! grep -qs "^$$module " $(LOADED) || echo "still loaded: $$module; when nothing uses it, type rmmod $$module"; done
 
 # Not kbuild's clean: that removes every module below here, the lab's kernels' in build/ too.
 .PHONY: clean

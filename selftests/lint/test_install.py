@@ -5,11 +5,13 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from bench.lab import packages
-from bench.paths import TOP
+from bench.paths import TOP, policies
 from selftests.lint.test_style import KERNEL, tracked
 
 SOURCES = sorted(path for path in TOP.glob("*/tcp_*.c") if not path.name.endswith(".mod.c"))
@@ -63,17 +65,103 @@ def test_dkms_conf_lists_every_module(release, tmp_path):
         assert f'MODULE_VERSION("{version}")' in path.read_text()
 
 
+def without_noise(said):
+    """No word of a key that is not there, or of an index that kbuild cannot make."""
+    return not re.search(r"SSL|sign-file|System.map|depmod", said)
+
+
 def test_install_and_uninstall(clone, release, tmp_path):
-    where = [f"KDIR={packages.headers(release)}", f"DESTDIR={tmp_path / 'root'}"]
+    root = tmp_path / "root"
+    where = [f"KDIR={packages.headers(release)}", f"DESTDIR={root}"]
+    # Not ours, and to stay.
+    kept = [root / name for name in ("usr/local/sbin/other", "usr/local/share/man/man8/other.8",
+                                     f"lib/modules/{release}/updates/other.ko")]
+    for path in kept:
+        path.parent.mkdir(parents=True)
+        path.touch()
     done = make(clone, "install", *where)
-    assert done.returncode == 0, done.stdout
-    kernel = tmp_path / "root/lib/modules" / release
+    assert done.returncode == 0 and without_noise(done.stdout), done.stdout
+    kernel = root / "lib/modules" / release
+    assert done.stdout.splitlines()[-1] == (
+        f"installed for {release} alone: {kernel}/updates/satcc; tools: {root}/usr/local; "
+        "next: satcc route add PREFIX satcc, or man satcc")
     assert installed(kernel / "updates/satcc") == MODULES
     assert all(name in (kernel / "modules.dep").read_text() for name in MODULES)
-    done = make(clone, "uninstall", *where)
+    for policy in policies():
+        # Without -d, modprobe reads the aliases in this machine's own folders alone.
+        done = subprocess.run(["modprobe", "-d", root, "-S", release, "-n", "-v",
+                               "-C", root / "usr/local/lib/modprobe.d", policy],
+                              env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
+                              text=True, capture_output=True)
+        assert f"/tcp_{policy}.ko" in done.stdout, done.stderr
+    done = make(clone, "uninstall", *where, f"LOADED={tmp_path / 'modules'}")
     assert done.returncode == 0, done.stdout
-    assert not installed(tmp_path / "root") and not (kernel / "updates/satcc").exists()
+    left = {path for path in root.rglob("*")
+            if not path.is_dir() and not path.name.startswith("modules.")}
+    assert left == set(kept) and not (kernel / "updates/satcc").exists()
     assert "tcp_" not in (kernel / "modules.dep").read_text()
+
+
+def test_uninstall_names_modules_that_are_loaded(clone, tmp_path):
+    (tmp_path / "modules").write_text("tcp_satcc 36864 1 - Live 0x0\ntcp_satccx 1 0 - Live 0x0\n")
+    done = make(clone, "uninstall", f"DESTDIR={tmp_path / 'root'}", f"LOADED={tmp_path / 'modules'}")
+    assert done.returncode == 0
+    assert done.stdout == "still loaded: tcp_satcc; when nothing uses it, type rmmod tcp_satcc\n"
+
+
+def test_installed_programs_run(clone, tmp_path):
+    """From where they are installed, without the clone; and installed a second time over the first."""
+    root = tmp_path / "root"
+    for _ in range(2):
+        done = make(clone, "install-tools", f"DESTDIR={root}", "PREFIX=/opt/satellite")
+        assert done.returncode == 0 and done.stdout == "", done.stdout
+    shutil.rmtree(clone)
+    prefix = root / "opt/satellite"
+    for name in ("sbin/satcc", "bin/satcc-log"):
+        done = subprocess.run([prefix / name, "--help"], env={}, cwd="/", text=True,
+                              capture_output=True)
+        assert done.stdout.startswith(f"usage: {Path(name).name} "), done.stderr
+    for script in TOP.glob("tools/*.bt"):
+        link = prefix / "sbin" / f"satcc-{script.name}"
+        assert link.read_text() == script.read_text() and os.access(link, os.X_OK)
+    unit = (prefix / "lib/systemd/system/satcc-routes.service").read_text()
+    assert set(re.findall(r"^Exec.*=(\S+)", unit, re.M)) == {"/opt/satellite/sbin/satcc"}
+
+
+def test_plot_names_the_package_that_it_lacks(clone, tmp_path):
+    make(clone, "install-tools", f"DESTDIR={tmp_path / 'root'}")
+    (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError(name='matplotlib')")
+    done = subprocess.run([tmp_path / "root/usr/local/bin/satcc-plot", "--help"],
+                          env={"PYTHONPATH": str(tmp_path)}, text=True, capture_output=True)
+    assert done.returncode == 1
+    assert done.stderr == "satcc-plot: no matplotlib: install python3-matplotlib\n"
+
+
+@pytest.mark.parametrize("target", ["install", "dkms-install", "uninstall"])
+def test_an_ordinary_user_is_refused_at_once(clone, target):
+    """Before anything is built."""
+    with tempfile.TemporaryDirectory() as folder:       # the test's own is root's alone
+        shutil.copytree(clone, folder, dirs_exist_ok=True)
+        os.chmod(folder, 0o755)
+        user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        done = subprocess.run([*user, "make", target, "KDIR=/nowhere"], cwd=folder, text=True,
+                              env={"PATH": os.environ["PATH"]}, capture_output=True)
+    assert done.returncode and done.stdout == ""
+    assert done.stderr.splitlines()[0] == "type this as root, or set DESTDIR to a folder of your own"
+
+
+def test_examples_are_comments(clone, tmp_path):
+    """Copied as they are, they change nothing; what they say names modules and parameters that exist."""
+    make(clone, "install-tools", f"DESTDIR={tmp_path}")
+    files = [path for path in tmp_path.glob("usr/local/share/doc/satcc/examples/*.d/*.conf")]
+    assert len(files) == 3
+    text = "\n".join(path.read_text() for path in files)
+    assert all(line.startswith("#") or not line for line in text.splitlines())
+    assert {*re.findall(r"^#(?:options )?(tcp_\w+)", text, re.M)} <= {path.stem for path in SOURCES}
+    for module, words in re.findall(r"^#options (\w+) (.*)$", text, re.M):
+        source, = (path for path in SOURCES if path.stem == module)
+        for word in words.split():
+            assert f"SATCC_PARAM({word.partition('=')[0]}," in source.read_text()
 
 
 def test_kernelrelease_names_the_kernel(clone, release, tmp_path):
@@ -98,8 +186,9 @@ def test_dkms_builds_installs_and_removes_all(clone, release, tmp_path):
     for folder in (tree, source, target / release):
         folder.mkdir(parents=True)
     dkms = f"dkms --no-depmod --dkmstree {tree} --sourcetree {source} --installtree {target}"
-    where = [f"KDIR={packages.headers(release)}", f"KERNELRELEASE={release}", f"DKMS={dkms}",
-             f"SOURCES={source / 'satcc-0.1'}", f"INSTALLED={tmp_path / 'none'}"]
+    where = [f"KDIR={packages.headers(release)}", f"KERNELRELEASE={release}", f"DKMS={dkms}", "ROOT=:",
+             f"SOURCES={source / 'satcc-0.1'}", f"INSTALLED={tmp_path / 'none'}",
+             f"TOOLS={tmp_path / 'none'}"]
     for _ in range(2):      # a second time over the first
         done = make(clone, "dkms-install", *where)
         assert done.returncode == 0, done.stdout
@@ -108,6 +197,24 @@ def test_dkms_builds_installs_and_removes_all(clone, release, tmp_path):
     assert done.returncode == 0, done.stdout
     assert not installed(target) and not (source / "satcc-0.1").exists()
     assert not installed(tree)
+
+
+def test_dkms_builds_for_each_kernel_with_headers(clone, tmp_path):
+    """And says which, and which have no headers."""
+    for name in ("6.1.0-1-amd64", "6.12.0-1-amd64"):
+        folder = tmp_path / "lib" / name / "build"
+        folder.mkdir(parents=True)
+        (folder / "Makefile").touch()
+    (tmp_path / "lib/6.1.0-2-amd64").mkdir()
+    done = make(clone, "dkms-install", f"LIB={tmp_path / 'lib'}", "DKMS=echo dkms", "ROOT=:",
+                f"SOURCES={tmp_path / 'src'}")
+    assert done.returncode == 0, done.stdout
+    assert [line for line in done.stdout.splitlines() if not line.startswith("make")] == [
+        *(f"dkms install satcc/0.1 -k {name} --force --kernelsourcedir {tmp_path}/lib/{name}/build"
+          for name in ("6.1.0-1-amd64", "6.12.0-1-amd64")),
+        "installed: modules for 6.1.0-1-amd64 6.12.0-1-amd64; DKMS builds them for each kernel to come",
+        "no headers, so no modules yet: 6.1.0-2-amd64; install linux-headers-RELEASE and DKMS "
+        "builds them"]
 
 
 def without(option, release, folder):
@@ -147,7 +254,7 @@ def test_dkms_does_without_the_logger(clone, release, tmp_path):
         folder.mkdir(parents=True)
     dkms = f"dkms --no-depmod --dkmstree {tree} --sourcetree {source} --installtree {target}"
     done = make(clone, "dkms-install", f"KDIR={kdir}", f"KERNELRELEASE={release}", f"DKMS={dkms}",
-                f"SOURCES={source / 'satcc-0.1'}")
+                "ROOT=:", f"SOURCES={source / 'satcc-0.1'}")
     assert done.returncode == 0, done.stdout
     assert installed(target) == MODULES - {f"{LOGGER}.ko"}, done.stdout
 

@@ -21,6 +21,7 @@ help:
 	@echo 'make install   build and install them, and the tools below PREFIX ($(PREFIX)); as root'
 	@echo 'make dkms-install   the modules for each installed kernel and every one to come; as root'
 	@echo 'make install-tools  the tools alone, which need no headers'
+	@echo 'make deb       Debian packages of the modules (DKMS) and the tools, in build/deb'
 	@echo 'make uninstall remove what these installed'
 	@echo 'make run SCENARIO=file.toml [POLICY=name] [SEED=n]   play one scenario'
 	@echo 'make clean     remove what kbuild made in the tree'
@@ -130,6 +131,12 @@ dkms-sources:
 	@install -d $(SOURCES)
 	@cp --parents Makefile Kbuild COPYING dkms.conf $(MODULES) \
 		$(sort $(wildcard $(addsuffix *.h,$(dir $(MODULES))))) $(SOURCES)
+
+# Both packages, in build/deb.
+.PHONY: deb
+deb:
+	@./tools/setup deb
+	@./tools/deb
 
 LOADED = $(if $(DESTDIR),/dev/null,/proc/modules)
 

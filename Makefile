@@ -22,6 +22,7 @@ help:
 	@echo 'make dkms-install   the modules for each installed kernel and every one to come; as root'
 	@echo 'make install-tools  the tools alone, which need no headers'
 	@echo 'make deb       Debian packages of the modules (DKMS) and the tools, in build/deb'
+	@echo 'make package-check [RELEASES="bookworm trixie"]   install and purge them in a minimal root; as root'
 	@echo 'make uninstall remove what these installed'
 	@echo 'make run SCENARIO=file.toml [POLICY=name] [SEED=n]   play one scenario'
 	@echo 'make clean     remove what kbuild made in the tree'
@@ -133,10 +134,15 @@ dkms-sources:
 		$(sort $(wildcard $(addsuffix *.h,$(dir $(MODULES))))) $(SOURCES)
 
 # Both packages, in build/deb.
-.PHONY: deb
+.PHONY: deb package-check
 deb:
 	@./tools/setup deb
 	@./tools/deb
+
+package-check:
+	@./tools/setup package-check
+	@./tools/deb
+	@./selftests/package_check.sh $(RELEASES)
 
 LOADED = $(if $(DESTDIR),/dev/null,/proc/modules)
 

@@ -18,6 +18,7 @@ help:
 	@echo 'make check     every test; about 40 minutes on two cores'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
+	@echo 'make bpf       build the policies as BPF objects, in build/bpf'
 	@echo 'make install   build and install them, and the tools below PREFIX ($(PREFIX)); as root'
 	@echo 'make dkms-install   the modules for each installed kernel and every one to come; as root'
 	@echo 'make install-tools  the tools alone, which need no headers'
@@ -165,6 +166,33 @@ clean:
 	find . -path ./build -prune -o -type f \( -name '*.o' -o -name '*.ko' -o -name '*.mod' \
 		-o -name '*.mod.c' -o -name '.*.cmd' \) -exec rm -f {} +
 	rm -f Module.symvers modules.order
+
+# Types come from a kernel's BTF, the running one's or a vmlinux; the objects run on others too.
+BTF ?= /sys/kernel/btf/vmlinux
+BPF ?= build/bpf
+CLANG ?= clang
+BPFTOOL = PATH="$$PATH:/usr/sbin:/sbin" bpftool
+BPF_SOURCES = $(wildcard */*.bpf.c)
+BPF_HEADERS = $(wildcard */tcp_*.c */*.h modules/bpf/*/*.h)
+# What compat.h is told: the kernel's functions as modules/bpf/net/tcp.h has them.
+BPF_FLAGS = -g -O2 -target bpf -mcpu=v3 -Wall -Werror -Wno-unused-function -Wno-unused-variable \
+	-ffile-prefix-map=$(CURDIR)=. -DSATCC_KERNEL=6001 -DSATCC_HAVE_SND_CWND \
+	-DSATCC_HAVE_PARAM_MINMAX -DSATCC_HAVE_MIN_TSO_SEGS
+vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
+
+.PHONY: bpf
+bpf: $(addprefix $(BPF)/,$(notdir $(BPF_SOURCES:.c=.o)))
+
+$(BPF)/vmlinux.h: $(BTF)
+	@mkdir -p $(BPF)
+	$(BPFTOOL) btf dump file $(BTF) format c > $@.part
+	mv $@.part $@
+
+# The second command leaves out what is for debuggers.
+$(BPF)/%.bpf.o: %.bpf.c $(BPF)/vmlinux.h $(BPF_HEADERS)
+	$(CLANG) $(BPF_FLAGS) -I$(BPF) -Imodules/bpf -Imodules -c $< -o $@.part
+	$(BPFTOOL) gen object $@ $@.part
+	@rm $@.part
 
 .PHONY: bench
 bench:

@@ -163,7 +163,7 @@ def build_modules(release: str, instead: tuple = ()) -> Path:
     Returns the folder with the *.ko files.  Nothing is built when nothing changed.
     """
     sources = [path for folder in _source_folders() for path in folder.iterdir()
-               if path.suffix in (".c", ".h")]
+               if path.suffix in (".c", ".h") and not path.name.endswith(".bpf.c")]
     sources.append(TOP / "Kbuild")
     kdir = packages.headers(release)
     pahole = _run("pahole", ["pahole", "--version"]).strip()        # which reads the layouts

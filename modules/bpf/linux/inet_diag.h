@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* For ->get_info(), which a policy in BPF has not: the kernel refuses it. */
+#ifndef _SATCC_BPF_INET_DIAG_H
+#define _SATCC_BPF_INET_DIAG_H
+
+#define INET_DIAG_VEGASINFO	3
+
+#endif /* _SATCC_BPF_INET_DIAG_H */

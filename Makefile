@@ -18,7 +18,7 @@ help:
 	@echo 'make check     every test; about 40 minutes on two cores'
 	@echo 'make unit      the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
-	@echo 'make bpf       build the policies as BPF objects, in build/bpf'
+	@echo 'make bpf       build the policies as BPF objects, and their loader, in build/bpf'
 	@echo 'make install   build and install them, and the tools below PREFIX ($(PREFIX)); as root'
 	@echo 'make dkms-install   the modules for each installed kernel and every one to come; as root'
 	@echo 'make install-tools  the tools alone, which need no headers'
@@ -181,7 +181,7 @@ BPF_FLAGS = -g -O2 -target bpf -mcpu=v3 -Wall -Werror -Wno-unused-function -Wno-
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
 
 .PHONY: bpf
-bpf: $(addprefix $(BPF)/,$(notdir $(BPF_SOURCES:.c=.o)))
+bpf: $(addprefix $(BPF)/,$(notdir $(BPF_SOURCES:.c=.o))) $(BPF)/satcc-bpf
 
 $(BPF)/vmlinux.h: $(BTF)
 	@mkdir -p $(BPF)
@@ -193,6 +193,10 @@ $(BPF)/%.bpf.o: %.bpf.c $(BPF)/vmlinux.h $(BPF_HEADERS)
 	$(CLANG) $(BPF_FLAGS) -I$(BPF) -Imodules/bpf -Imodules -c $< -o $@.part
 	$(BPFTOOL) gen object $@ $@.part
 	@rm $@.part
+
+$(BPF)/satcc-bpf: tools/satcc-bpf.c
+	@mkdir -p $(BPF)
+	$(CC) -O2 -Wall -Wextra -Werror -static -o $@ $< -lbpf -lelf -lz
 
 .PHONY: bench
 bench:

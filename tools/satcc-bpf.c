@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Load, unload and list policies as BPF programs: see BPF.md, or `satcc-bpf --help`.
+ *
+ * A policy is registered by an update of its struct_ops map, and not by a link, which Linux 6.1
+ * has not. It stays registered until it is unloaded; the pins in bpffs are to find its maps.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <linux/capability.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#define BPFFS		"/sys/fs/bpf"
+#define PINS		BPFFS "/satcc"
+#define VMLINUX_BTF	"/sys/kernel/btf/vmlinux"
+#define AVAILABLE	"/proc/sys/net/ipv4/tcp_available_congestion_control"
+
+/* The map with a policy's parameters, and how their names begin. */
+#define PARAM_SECTION	".data.param"
+#define PARAM_PREFIX	"satcc_param_"
+
+/* Before 64696c40d03c ("bpf: Add __bpf_prog_{enter,exit}_struct_ops for struct_ops trampoline"),
+ * which is in 6.1, a program could be skipped.
+ */
+#define OLDEST_MAJOR	6
+#define OLDEST_MINOR	1
+
+enum { FAILED = 1, USAGE = 2 };
+
+/* How the value of a struct_ops map begins, in every kernel. */
+struct ops_value {
+	__u32	refcnt;
+	__u32	state;
+};
+
+enum { STATE_REGISTERED = 1 };
+
+static bool verbose;
+
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+
+/* Says why, on one line, and is the exit status. */
+#define fail(format, ...) \
+	(fprintf(stderr, "satcc-bpf: " format "\n", ##__VA_ARGS__), FAILED)
+
+static int print_libbpf(enum libbpf_print_level level, const char *format, va_list words)
+{
+	(void)level;
+	return verbose ? vfprintf(stderr, format, words) : 0;
+}
+
+/* ---- what a host has to have -------------------------------------------- */
+
+static int check_kernel(void)
+{
+	unsigned int major, minor;
+	struct utsname name;
+
+	if (uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2)
+		return fail("the kernel's version cannot be read");
+	if (major < OLDEST_MAJOR || (major == OLDEST_MAJOR && minor < OLDEST_MINOR))
+		return fail("Linux %s is too old: a policy in BPF needs %u.%u or later",
+			    name.release, OLDEST_MAJOR, OLDEST_MINOR);
+
+	return 0;
+}
+
+static int check_capabilities(void)
+{
+	static const struct {
+		unsigned int number;
+		const char *name;
+	} needed[] = {
+		{ CAP_BPF, "CAP_BPF" },
+		{ CAP_PERFMON, "CAP_PERFMON" },
+		{ CAP_NET_ADMIN, "CAP_NET_ADMIN" },
+	};
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+	size_t i;
+
+	if (syscall(SYS_capget, &head, sets))
+		return fail("capabilities cannot be read: %s", strerror(errno));
+	for (i = 0; i < ARRAY_SIZE(needed); i++) {
+		__u32 word = sets[CAP_TO_INDEX(needed[i].number)].effective;
+
+		if (!(word & CAP_TO_MASK(needed[i].number)))
+			return fail("the capability %s is missing", needed[i].name);
+	}
+
+	return 0;
+}
+
+static int check_bpffs(void)
+{
+	struct statfs mounted;
+
+	if (statfs(BPFFS, &mounted) || mounted.f_type != BPF_FS_MAGIC)
+		return fail("no bpffs at %s: mount -t bpf none %s", BPFFS, BPFFS);
+
+	return 0;
+}
+
+static int check_host(void)
+{
+	int err = check_kernel();
+
+	if (!err)
+		err = check_capabilities();
+	if (!err && access(VMLINUX_BTF, R_OK))
+		err = fail("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF): no %s", VMLINUX_BTF);
+	if (!err)
+		err = check_bpffs();
+
+	return err;
+}
+
+/* ---- policies in the kernel --------------------------------------------- */
+
+static bool is_available(const char *policy)
+{
+	char names[4096] = "", *name, *rest = names;
+	FILE *file = fopen(AVAILABLE, "r");
+
+	if (!file)
+		return false;
+	if (!fgets(names, sizeof(names), file))
+		names[0] = '\0';
+	fclose(file);
+	names[strcspn(names, "\n")] = '\0';
+	while ((name = strsep(&rest, " ")))
+		if (!strcmp(name, policy))
+			return true;
+
+	return false;
+}
+
+static bool is_registered(int fd, const struct bpf_map_info *info)
+{
+	struct ops_value *value = calloc(1, info->value_size);
+	__u32 zero = 0;
+	bool registered;
+
+	registered = value && !bpf_map_lookup_elem(fd, &zero, value) &&
+		     value->state == STATE_REGISTERED;
+	free(value);
+
+	return registered;
+}
+
+/* The next registered policy after the map with *id, which becomes its own. Returns its map, or
+ * a negative number when there is none or none may be looked at.
+ */
+static int next_policy(__u32 *id, struct bpf_map_info *info)
+{
+	while (!bpf_map_get_next_id(*id, id)) {
+		__u32 size = sizeof(*info);
+		int fd = bpf_map_get_fd_by_id(*id);
+
+		if (fd < 0)
+			continue;
+		memset(info, 0, size);
+		if (!bpf_obj_get_info_by_fd(fd, info, &size) &&
+		    info->type == BPF_MAP_TYPE_STRUCT_OPS && is_registered(fd, info))
+			return fd;
+		close(fd);
+	}
+
+	return -ENOENT;
+}
+
+static int find_policy(const char *policy)
+{
+	struct bpf_map_info info;
+	__u32 id = 0;
+	int fd;
+
+	while ((fd = next_policy(&id, &info)) >= 0) {
+		if (!strcmp(info.name, policy))
+			return fd;
+		close(fd);
+	}
+
+	return fd;
+}
+
+static void pin_path(char *path, size_t size, const char *policy, const char *what)
+{
+	snprintf(path, size, "%s/%s%s", PINS, policy, what);
+}
+
+static void unpin(const char *policy)
+{
+	static const char * const pins[] = { "", "-param" };
+	char path[128];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(pins); i++) {
+		pin_path(path, sizeof(path), policy, pins[i]);
+		unlink(path);
+	}
+}
+
+/* ---- parameters --------------------------------------------------------- */
+
+struct param {
+	const char *name;
+	__u32	offset;		/* in the map's value */
+	__u32	min, max;
+};
+
+/* The range that a variable's tag says. */
+static bool read_range(const struct btf *btf, __u32 variable, struct param *param)
+{
+	__u32 id, count = btf__type_cnt(btf);
+
+	for (id = 1; id < count; id++) {
+		const struct btf_type *type = btf__type_by_id(btf, id);
+		const char *tag;
+
+		if (!btf_is_decl_tag(type) || type->type != variable)
+			continue;
+		tag = btf__name_by_offset(btf, type->name_off);
+		if (sscanf(tag, "range %u %u", &param->min, &param->max) == 2)
+			return true;
+	}
+
+	return false;
+}
+
+/* The i-th parameter of a policy. Returns false when there is none. */
+static bool get_param(const struct btf *btf, __u32 i, struct param *param)
+{
+	int section = btf__find_by_name_kind(btf, PARAM_SECTION, BTF_KIND_DATASEC);
+	const struct btf_type *type;
+	const struct btf_var_secinfo *info;
+	const char *name;
+
+	if (section < 0)
+		return false;
+	type = btf__type_by_id(btf, section);
+	if (i >= btf_vlen(type))
+		return false;
+	info = btf_var_secinfos(type) + i;
+	name = btf__name_by_offset(btf, btf__type_by_id(btf, info->type)->name_off);
+	if (strncmp(name, PARAM_PREFIX, strlen(PARAM_PREFIX)))
+		return false;
+	param->name = name + strlen(PARAM_PREFIX);
+	param->offset = info->offset;
+
+	return read_range(btf, info->type, param);
+}
+
+/* Set one, "name=value", in a map's value. */
+static int set_param(const struct btf *btf, char *values, const char *policy, const char *word)
+{
+	size_t length = strcspn(word, "=");
+	unsigned long long number;
+	struct param param;
+	__u32 i, value;
+	char *end;
+
+	if (!word[length])
+		return fail("%s is not name=value", word);
+	for (i = 0; get_param(btf, i, &param); i++)
+		if (strlen(param.name) == length && !strncmp(param.name, word, length))
+			break;
+	if (!get_param(btf, i, &param))
+		return fail("%s has no parameter %.*s", policy, (int)length, word);
+
+	errno = 0;
+	number = strtoull(word + length + 1, &end, 0);
+	if (errno || !word[length + 1] || *end || number < param.min || number > param.max)
+		return fail("%s is out of bounds: %u to %u", word, param.min, param.max);
+	value = number;
+	memcpy(values + param.offset, &value, sizeof(value));
+
+	return 0;
+}
+
+/* ---- commands ----------------------------------------------------------- */
+
+static struct bpf_map *policy_of(struct bpf_object *object)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, object)
+		if (bpf_map__type(map) == BPF_MAP_TYPE_STRUCT_OPS)
+			return map;
+
+	return NULL;
+}
+
+/* libbpf gives the map's name what the object's begins with. */
+static struct bpf_map *params_of(struct bpf_object *object)
+{
+	return bpf_object__find_map_by_name(object, PARAM_SECTION);
+}
+
+static int check_name(const char *policy)
+{
+	char module[64];
+	int fd;
+
+	if (!is_available(policy))
+		return 0;
+	fd = find_policy(policy);
+	if (fd >= 0) {
+		close(fd);
+		return fail("%s is loaded already: satcc-bpf unload %s", policy, policy);
+	}
+	snprintf(module, sizeof(module), "/sys/module/tcp_%s", policy);
+	if (!access(module, F_OK))
+		return fail("the name %s is taken by the module tcp_%s: rmmod tcp_%s",
+			    policy, policy, policy);
+
+	return fail("the name %s is taken by the kernel", policy);
+}
+
+static int set_params(struct bpf_object *object, const char *policy, char **words)
+{
+	struct bpf_map *params = params_of(object);
+	const void *defaults;
+	char *values;
+	size_t size;
+	int err = 0;
+
+	if (!*words)
+		return 0;
+	if (!params)
+		return fail("%s has no parameters", policy);
+	defaults = bpf_map__initial_value(params, &size);
+	values = malloc(size);
+	if (!values)
+		return fail("no memory");
+	memcpy(values, defaults, size);
+	for (; *words && !err; words++)
+		err = set_param(bpf_object__btf(object), values, policy, *words);
+	if (!err && bpf_map__set_initial_value(params, values, size))
+		err = fail("the parameters cannot be set");
+	free(values);
+
+	return err;
+}
+
+static int pin(struct bpf_map *map, const char *policy, const char *what)
+{
+	char path[128];
+
+	if (!map)
+		return 0;
+	pin_path(path, sizeof(path), policy, what);
+	unlink(path);
+	if (bpf_obj_pin(bpf_map__fd(map), path))
+		return fail("%s cannot be made: %s", path, strerror(errno));
+
+	return 0;
+}
+
+/* Registers what was loaded, and leaves it registered. */
+static int attach(struct bpf_object *object, struct bpf_map *ops, const char *policy)
+{
+	struct bpf_link *link;
+
+	if (mkdir(PINS, 0755) && errno != EEXIST)
+		return fail("%s cannot be made: %s", PINS, strerror(errno));
+	if (pin(ops, policy, "") || pin(params_of(object), policy, "-param"))
+		return FAILED;
+	link = bpf_map__attach_struct_ops(ops);
+	if (!link)
+		return fail("the kernel does not register %s: %s", policy, strerror(errno));
+	/* Else its end, with this program's, would be the policy's. */
+	bpf_link__disconnect(link);
+	bpf_link__destroy(link);
+
+	return 0;
+}
+
+static int load_object(struct bpf_object *object, const char *file, char **words)
+{
+	struct bpf_map *ops = policy_of(object);
+	const char *policy;
+	int err;
+
+	if (!ops)
+		return fail("%s has no congestion control", file);
+	policy = bpf_map__name(ops);
+	err = check_name(policy);
+	if (!err)
+		err = set_params(object, policy, words);
+	if (err)
+		return err;
+	if (bpf_object__load(object))
+		return fail("the kernel refuses %s: %s; --verbose shows why", policy,
+			    strerror(errno));
+	err = attach(object, ops, policy);
+	if (err)
+		unpin(policy);
+
+	return err;
+}
+
+static int do_load(char **words)
+{
+	struct bpf_object *object;
+	int err;
+
+	if (check_host())
+		return FAILED;
+	object = bpf_object__open(words[0]);
+	if (!object)
+		return fail("%s cannot be read as a BPF object: %s", words[0], strerror(errno));
+	err = load_object(object, words[0], words + 1);
+	bpf_object__close(object);
+
+	return err;
+}
+
+static int do_unload(char **words)
+{
+	const char *policy = words[0];
+	__u32 zero = 0;
+	int fd, err = 0;
+
+	if (check_kernel() || check_capabilities())
+		return FAILED;
+	fd = find_policy(policy);
+	if (fd < 0)
+		return fail("%s is not loaded as a BPF object", policy);
+	if (bpf_map_delete_elem(fd, &zero))
+		err = fail("%s cannot be unloaded: %s", policy, strerror(errno));
+	else
+		unpin(policy);
+	close(fd);
+
+	return err;
+}
+
+static void list_params(const char *policy)
+{
+	struct bpf_map_info info = {};
+	__u32 size = sizeof(info), zero = 0, i, value;
+	struct btf *btf = NULL;
+	struct param param;
+	char path[128], *values = NULL;
+	int fd;
+
+	pin_path(path, sizeof(path), policy, "-param");
+	fd = bpf_obj_get(path);
+	if (fd < 0)
+		return;
+	if (!bpf_obj_get_info_by_fd(fd, &info, &size)) {
+		btf = btf__load_from_kernel_by_id(info.btf_id);
+		values = calloc(1, info.value_size);
+	}
+	if (btf && values && !bpf_map_lookup_elem(fd, &zero, values))
+		for (i = 0; get_param(btf, i, &param); i++) {
+			memcpy(&value, values + param.offset, sizeof(value));
+			printf(" %s=%u", param.name, value);
+		}
+	free(values);
+	btf__free(btf);
+	close(fd);
+}
+
+static int do_list(char **words)
+{
+	struct bpf_map_info info;
+	__u32 id = 0;
+	int fd;
+
+	(void)words;
+	if (check_capabilities())
+		return FAILED;
+	while ((fd = next_policy(&id, &info)) >= 0) {
+		printf("%s BPF", info.name);
+		list_params(info.name);
+		putchar('\n');
+		close(fd);
+	}
+
+	return 0;
+}
+
+static const struct command {
+	const char *name, *arguments;
+	int least, most;		/* arguments */
+	int (*run)(char **words);
+	const char *help;
+} commands[] = {
+	{ "load", "FILE [NAME=VALUE]...", 1, 64, do_load,
+	  "load a policy, with these parameters, and register it" },
+	{ "unload", "POLICY", 1, 1, do_unload,
+	  "unregister a policy; its connections keep it to their end" },
+	{ "list", "", 0, 0, do_list,
+	  "list the policies that are BPF programs, and their parameters" },
+};
+
+static int print_usage(FILE *out)
+{
+	size_t i;
+
+	fputs("usage: satcc-bpf [--verbose] COMMAND\n\n", out);
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(out, "  %-6s %-22s %s\n", commands[i].name, commands[i].arguments,
+			commands[i].help);
+	fputs("\n  -v, --verbose                 print what libbpf and the verifier say\n"
+	      "  -h, --help\n", out);
+
+	return out == stdout ? 0 : USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, 'h' },
+		{}
+	};
+	int option;
+	size_t i;
+
+	while ((option = getopt_long(argc, argv, "vh", options, NULL)) != -1) {
+		if (option == 'h')
+			return print_usage(stdout);
+		if (option != 'v')
+			return print_usage(stderr);
+		verbose = true;
+	}
+	argc -= optind + 1;
+	argv += optind;
+	libbpf_set_print(print_libbpf);
+	for (i = 0; argc >= 0 && i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[0], commands[i].name) && argc >= commands[i].least &&
+		    argc <= commands[i].most)
+			return commands[i].run(argv + 1);
+
+	return print_usage(stderr);
+}

@@ -180,8 +180,9 @@ BPF_FLAGS = -g -O2 -target bpf -mcpu=v3 -Wall -Werror -Wno-unused-function -Wno-
 	-DSATCC_HAVE_PARAM_MINMAX -DSATCC_HAVE_MIN_TSO_SEGS
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
 
-.PHONY: bpf
-bpf: $(addprefix $(BPF)/,$(notdir $(BPF_SOURCES:.c=.o))) $(BPF)/satcc-bpf
+.PHONY: bpf bpf-objects
+bpf: bpf-objects $(BPF)/satcc-bpf
+bpf-objects: $(addprefix $(BPF)/,$(notdir $(BPF_SOURCES:.c=.o)))
 
 $(BPF)/vmlinux.h: $(BTF)
 	@mkdir -p $(BPF)

@@ -37,12 +37,14 @@ class Extra:
 
     packages: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()      # by where their packages have them
-    helpers: tuple[str, ...] = ()       # guest/*.c
+    helpers: tuple[str, ...] = ()       # of HELPERS, else guest/*.c
     modules: tuple[str, ...] = ()       # kernel modules, loaded before the snapshot
 
 
 EXTRAS = {
     "fastopen": Extra(helpers=("fastopen",)),
+    # Not a job's files: those are to be small, for the guest reads them slowly.
+    "bpf": Extra(helpers=("satcc-bpf", "sleep_until")),
     "bpftrace": Extra(packages=("bpftrace",), programs=("usr/bin/bpftrace",)),
     # What the papers' experiments need.
     "papers": Extra(packages=("haproxy", "nftables", "nginx", "wget"),
@@ -185,29 +187,33 @@ def build_modules(release: str, instead: tuple = ()) -> Path:
 
 
 HELPER_FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-static"]
+# Helpers whose source is not in guest/, and what they are linked with.
+HELPERS = {"satcc-bpf": (TOP / "tools/satcc-bpf.c", ("bpf", "elf", "z"))}
 
 
 @functools.cache
-def _static_libraries() -> str:
+def _static_libraries(*more: str) -> str:
     """SHA-256 over what the helpers are linked with."""
     total = hashlib.sha256()
-    for name in ("libc.a", "libm.a", "libgcc.a", "libgcc_eh.a", "crt1.o"):
+    for name in ("libc.a", "libm.a", "libgcc.a", "libgcc_eh.a", "crt1.o",
+                 *(f"lib{each}.a" for each in more)):
         found = Path(_run("gcc", ["gcc", f"-print-file-name={name}"]).strip())
         total.update(name.encode() + (found.read_bytes() if found.exists() else b""))
     return total.hexdigest()
 
 
 def build_helper(name: str) -> Path:
-    """One of guest/*.c as a static program."""
-    source = GUEST / f"{name}.c"
-    key = key_of(digest([source]), toolchain(), HELPER_FLAGS, _static_libraries())
+    """One of guest/*.c or HELPERS as a static program."""
+    source, libraries = HELPERS.get(name, (GUEST / f"{name}.c", ()))
+    key = key_of(digest([source]), toolchain(), HELPER_FLAGS, _static_libraries(*libraries))
     program = BUILD / "guest-helpers" / f"{name}-{key}"
     with locked("helpers"):
         if program.exists():
             return program
         program.parent.mkdir(parents=True, exist_ok=True)
         scratch = program.with_suffix(".part")
-        _run(f"helper {name}", ["gcc", *HELPER_FLAGS, "-o", scratch, source, "-lm"])
+        linked = [f"-l{each}" for each in (*libraries, "m")]
+        _run(f"helper {name}", ["gcc", *HELPER_FLAGS, "-o", scratch, source, *linked])
         scratch.rename(program)
     return program
 

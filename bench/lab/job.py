@@ -14,6 +14,7 @@ not see the emulated ones.  Neighbours are permanent: ARP would cross the satell
 """
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..paths import policies
@@ -531,17 +532,19 @@ def _samples(scenario: Scenario) -> list[str]:
     return lines
 
 
-def files(scenario: Scenario, prefix: str = "", seeded: bool = True) -> dict[str, bytes]:
+def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
+          first: Iterable[str] = ()) -> dict[str, bytes]:
     """The whole run: a shell script, `run`, for busybox or a host's own tools, and the files it
     reads from its working directory.  It writes its results to $OUT.
 
     prefix: what the names of its namespaces begin with.
     seeded: make the kernel's random numbers a function of the seed; for a guest only.
+    first: shell lines before all others.
     """
     made, setup = _setup(scenario, prefix)
     made.update(_traffic_files(scenario))
     preamble = [line.replace("PREFIX", prefix) for line in PREAMBLE]
-    lines = ["#!/bin/sh", "set -eu", "export OUT=${OUT:-/run/out}", *preamble]
+    lines = ["#!/bin/sh", "set -eu", "export OUT=${OUT:-/run/out}", *preamble, *first]
     lines += [f"seed {scenario.seed}"] if seeded else []
     for module, parameters in scenario.modules.items():
         pairs = " ".join(f"{key}={value}" for key, value in parameters.items())

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import LabError
@@ -119,11 +120,11 @@ class Lab:
         self.image = made or image.build(kernel, extras=extras)
         self.snapshot = machine.snapshot(self.image)
 
-    def identity(self, scenario: Scenario, extra: dict[str, bytes]) -> str:
+    def identity(self, scenario: Scenario, extra: dict[str, bytes], first: Iterable[str] = ()) -> str:
         """Hash of all that decides a run's packets."""
         total = hashlib.sha256(json.dumps([
             FORMAT, self.image.identity, machine.emulator(), machine.settings(self.image)]).encode())
-        files = {**job.files(scenario), **extra}
+        files = {**job.files(scenario, first=first), **extra}
         for name in sorted(files):
             total.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())
         return total.hexdigest()
@@ -145,14 +146,15 @@ class Lab:
         return Run(scenario, folder, meta, True)
 
     def run(self, scenario: Scenario, extra: dict[str, bytes] | None = None, *,
-            use_cache: bool = True, on_progress=None) -> Run:
+            first: Iterable[str] = (), use_cache: bool = True, on_progress=None) -> Run:
         """Play a scenario, or find the run that did.
 
         extra: more files for the guest's working directory.
+        first: shell lines before the scenario's own, to load a policy for one.
         on_progress: called with the virtual seconds passed, now and then.
         """
         extra = extra or {}
-        identity = self.identity(scenario, extra)
+        identity = self.identity(scenario, extra, first)
         folder = BUILD / "runs" / identity[:2] / identity
         if use_cache and (kept := self._kept(scenario, folder)):
             return kept
@@ -163,7 +165,7 @@ class Lab:
             if on_progress and at and at[-1].split()[-1].isdigit():
                 on_progress(int(at[-1].split()[-1]))
 
-        files = {**job.files(scenario), **extra}
+        files = {**job.files(scenario, first=first), **extra}
         try:
             outcome = machine.run_job(self.snapshot, files, console, heard)
             _checked(scenario, outcome.files)

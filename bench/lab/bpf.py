@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The policies as BPF objects, and what a run needs to have one in the place of the module."""
+
+import functools
+import lzma
+import shutil
+from pathlib import Path
+
+from ..errors import LabError
+from ..paths import BUILD, TOP, locked
+from . import image, packages
+
+XZ = b"\xfd7zXZ\0"
+READY_S = 60            # the guest's uptime by which a policy is loaded
+
+
+def _vmlinux(release: str) -> bytes:
+    """The kernel within a boot image of Debian's, whose BTF the objects are built from."""
+    packed = (packages.kernel(release) / "boot" / f"vmlinuz-{release}").read_bytes()
+    if (at := packed.find(XZ)) < 0:
+        raise LabError(f"vmlinuz-{release} is not compressed by xz")
+    return lzma.LZMADecompressor().decompress(packed[at:])
+
+
+def _sources() -> list[Path]:
+    return [TOP / "Makefile", *TOP.glob("modules/bpf/**/*.h"),
+            *(path for folder in image._source_folders() for path in folder.iterdir()
+              if path.suffix in (".c", ".h"))]
+
+
+@functools.cache
+def build(series: str = "6.1") -> Path:
+    """The folder with the objects, as `make bpf` makes them from a kernel's BTF."""
+    release = packages.kernel_release(series)
+    key = image.key_of(image.digest(_sources()), packages.manifest(packages.kernel(release).resolve()),
+                       image.toolchain(), image.toolchain("clang"))
+    out = BUILD / "bpf-objects" / key
+    with locked("bpf"):
+        if not (out / "done").exists():
+            shutil.rmtree(out, ignore_errors=True)
+            out.mkdir(parents=True)
+            (out / "vmlinux").write_bytes(_vmlinux(release))
+            image._run("make bpf", ["make", "-C", TOP, "bpf-objects", f"BPF={out}",
+                                    f"BTF={out / 'vmlinux'}"])
+            (out / "vmlinux").unlink()
+            (out / "done").touch()
+    return out
+
+
+def files(folder: Path, *policies: str) -> dict[str, bytes]:
+    """What the guest is to find in its working directory."""
+    return {f"{policy}.bpf.o": (folder / f"{policy}.bpf.o").read_bytes() for policy in policies}
+
+
+def as_module(policy: str) -> list[str]:
+    """Shell lines that load a policy as a module, to have what follows begin as with as_object()."""
+    return [f"modprobe tcp_{policy}", f"sleep_until {READY_S}"]
+
+
+def as_object(policy: str, *parameters: str) -> list[str]:
+    """Shell lines that load a policy as a BPF object."""
+    return ["mount -t bpf none /sys/fs/bpf",
+            " ".join([f"satcc-bpf load {policy}.bpf.o", *parameters]), f"sleep_until {READY_S}"]

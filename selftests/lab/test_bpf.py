@@ -132,7 +132,7 @@ def test_loader_loads_lists_unloads_and_refuses(lab, objects, tmp_path):
     for (text, status), line in zip(answers, refused.values()):
         assert (text, status) == (f"satcc-bpf: {line}", 1)
     shown, pins, module, unloaded, available, again = answers[len(refused):]
-    assert shown == ("hybla_full BPF rtt0_ms=50 iw_rho=0", 0)
+    assert shown == ("hybla_full BPF rtt0_ms=50 iw_rho=0 gentle=0", 0)
     assert pins == ("hybla_full\nhybla_full-param", 0)
     assert module == ("", 1)        # modprobe takes "File exists" for success
     assert unloaded == ("", 0)

@@ -907,7 +907,7 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 {
 	struct satcc *ca = satcc_state(sk);
 	u32 queue_us, threshold_us;
-	bool queue;
+	bool queue, quiet;
 
 	satcc_update_mss(sk, ca);
 	satcc_update_rtt(sk, ca, rs->rtt_us);
@@ -922,8 +922,8 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 		queue_us = satcc_queue_us(ca);
 		threshold_us = satcc_threshold_us(ca);
 		queue = queue_us >= threshold_us;
-		satcc_losses(sk, ca, rs, satcc_param(tolerate_pct) &&
-					 queue_us < threshold_us / 2);
+		quiet = satcc_param(tolerate_pct) && queue_us < threshold_us / 2;
+		satcc_losses(sk, ca, rs, quiet);
 		if (queue)
 			ca->quiet_rounds = 0;
 		if (ca->mode == SATCC_START)

@@ -143,7 +143,7 @@ deb:
 package-check:
 	@./tools/setup package-check
 	@./tools/deb
-	@./selftests/package_check.sh $(RELEASES)
+	@./tools/package-check $(RELEASES)
 
 LOADED = $(if $(DESTDIR),/dev/null,/proc/modules)
 

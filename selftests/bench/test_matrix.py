@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench.errors import LabError
-from bench.lab import packages
+from bench.lab import packages, roots
 from bench.matrix import checks, command, kernels, results, table
 from bench.matrix.checks import Check, Finding
 from bench.paths import TOP, policies
@@ -55,7 +55,8 @@ def test_the_scenario_is_one_flow_of_a_policy_with_loss(cc):
 
 # ---- what a build and a script printed -------------------------------------
 
-BUILT = "  CC [M]  a/tcp_a.o\n  CHECK   /work/a/tcp_a.c\n  CHECK   b/tcp_b.c\n  LD [M]  a/tcp_a.ko\n"
+BUILT = (f"  CC [M]  a/tcp_a.o\n  CHECK   {roots.WORK}/a/tcp_a.c\n  CHECK   b/tcp_b.c\n"
+         "  LD [M]  a/tcp_a.ko\n")
 
 
 def cause(check, *arguments):
@@ -70,7 +71,7 @@ def cause(check, *arguments):
 @pytest.mark.parametrize("said, status, found", [
     (BUILT, 0, None),
     (BUILT + "Skipping BTF generation for a.ko due to unavailability of vmlinux: warning\n", 0, None),
-    (BUILT + "/work/a/tcp_a.c:3:5: warning: unused variable 'x'\n", 0,
+    (BUILT + f"{roots.WORK}/a/tcp_a.c:3:5: warning: unused variable 'x'\n", 0,
      "a/tcp_a.c:3:5: warning: unused variable 'x'"),
     (BUILT + "a/tcp_a.c:9:1: error: bad types\nmake: *** [a] Error 1\n", 2,
      "a/tcp_a.c:9:1: error: bad types"),

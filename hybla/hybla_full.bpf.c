@@ -3,7 +3,6 @@
  * headers. See tools/BPF.md.
  */
 #define SATCC_OWNER	0x68666c00	/* hfl */
-#include "credit.h"
 #include "tcp_hybla_full.c"
 
 SEC("struct_ops/init")

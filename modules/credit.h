@@ -162,6 +162,9 @@ static inline u32 satcc_grow_by_one(u64 *credit, u32 cwnd, u32 ssthresh, u32 lim
 	return cwnd;
 }
 
+/* More than the loop below ever takes: for readers that cannot know, such as BPF's verifier. */
+#define SATCC_AVOID_TURNS	32
+
 /* Hybla's congestion avoidance: returns the window after an ACK of acked segments.
  *
  * The law, rho^2 / W per segment, is that of a reference connection with a window
@@ -177,9 +180,9 @@ static inline u32 satcc_avoid_rho(struct satcc_credit *credit, u32 cwnd, u32 lim
 {
 	u64 rho2_q16 = satcc_rho2_q16(rho_q16);
 	u64 rho2 = (rho2_q16 + SATCC_Q16_ONE - 1) >> SATCC_Q16_SHIFT;
-	u32 most;
+	u32 most, turn;
 
-	while (acked && cwnd < limit) {
+	for (turn = 0; turn < SATCC_AVOID_TURNS && acked && cwnd < limit; turn++) {
 		most = max(cwnd / 4, 1U);
 		if ((u64)most * cwnd >= rho2)
 			break;

@@ -116,7 +116,7 @@ def test_checkpatch_is_silent(checkpatch, path):
     # What stands in for the kernel's macros is written as they are.
     if path.is_relative_to(TOP / "modules/bpf"):
         ignore = ["MACRO_ARG_REUSE", "AVOID_EXTERNS", "VOLATILE", "PREFER_DEFINED_ATTRIBUTE_MACRO",
-                  "SINGLE_STATEMENT_DO_WHILE_MACRO", "CAMELCASE", "SPACING"]
+                  "SINGLE_STATEMENT_DO_WHILE_MACRO", "CAMELCASE"]
     quiet(["perl", str(checkpatch), "--no-tree", "--strict", "--terse", "--no-summary", "--quiet",
            *(["--ignore", ",".join(ignore)] if ignore else []), "--file", str(path)])
 

@@ -173,7 +173,7 @@ BPF ?= build/bpf
 CLANG ?= clang
 BPFTOOL = PATH="$$PATH:/usr/sbin:/sbin" bpftool
 BPF_SOURCES = $(wildcard */*.bpf.c)
-BPF_HEADERS = $(wildcard */tcp_*.c */*.h modules/bpf/*/*.h)
+BPF_HEADERS = $(wildcard */tcp_*.c */*.h modules/bpf/*.h modules/bpf/*/*.h)
 # What compat.h is told: the kernel's functions as modules/bpf/net/tcp.h has them.
 BPF_FLAGS = -g -O2 -target bpf -mcpu=v3 -Wall -Werror -Wno-unused-function -Wno-unused-variable \
 	-ffile-prefix-map=$(CURDIR)=. -DSATCC_KERNEL=6001 -DSATCC_HAVE_SND_CWND \

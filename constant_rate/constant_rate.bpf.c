@@ -4,57 +4,6 @@
  */
 #define SATCC_OWNER	0x63726100	/* cra */
 #include "tcp_constant_rate.c"
+#include "programs.h"
 
-SEC("struct_ops/init")
-void BPF_PROG(constant_rate_ops_init, struct sock *sk)
-{
-	constant_rate_init(sk);
-}
-
-SEC("struct_ops/ssthresh")
-u32 BPF_PROG(constant_rate_ops_ssthresh, struct sock *sk)
-{
-	return tcp_reno_ssthresh(sk);
-}
-
-SEC("struct_ops/undo_cwnd")
-u32 BPF_PROG(constant_rate_ops_undo_cwnd, struct sock *sk)
-{
-	return tcp_reno_undo_cwnd(sk);
-}
-
-SEC("struct_ops/cong_avoid")
-void BPF_PROG(constant_rate_ops_cong_avoid, struct sock *sk, u32 ack, u32 acked)
-{
-	constant_rate_cong_avoid(sk, ack, acked);
-}
-
-SEC("struct_ops/set_state")
-void BPF_PROG(constant_rate_ops_set_state, struct sock *sk, u8 new_state)
-{
-	constant_rate_set_state(sk, new_state);
-}
-
-SEC("struct_ops/cwnd_event")
-void BPF_PROG(constant_rate_ops_cwnd_event, struct sock *sk, enum tcp_ca_event event)
-{
-	constant_rate_cwnd_event(sk, event);
-}
-
-SEC("struct_ops/min_tso_segs")
-u32 BPF_PROG(constant_rate_ops_min_tso_segs, struct sock *sk)
-{
-	return constant_rate_min_tso_segs(sk);
-}
-
-SEC(".struct_ops")
-struct tcp_congestion_ops constant_rate = {
-	.init		= (void *)constant_rate_ops_init,
-	.ssthresh	= (void *)constant_rate_ops_ssthresh,
-	.undo_cwnd	= (void *)constant_rate_ops_undo_cwnd,
-	.cong_avoid	= (void *)constant_rate_ops_cong_avoid,
-	.set_state	= (void *)constant_rate_ops_set_state,
-	.cwnd_event	= (void *)constant_rate_ops_cwnd_event,
-	.min_tso_segs	= (void *)constant_rate_ops_min_tso_segs,
-	.name		= "constant_rate",
-};
+SATCC_RENO_PROGRAMS(constant_rate, constant_rate, constant_rate_init);

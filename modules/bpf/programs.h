@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The programs that the kernel calls, for a policy whose reduction is Reno's, and the table
+ * by which the loader finds them. Included behind the module's file.
+ *
+ * prefix: what the names of the module's functions begin with. start: its init(). The rest
+ * are further members of the table.
+ */
+#ifndef _SATCC_BPF_PROGRAMS_H
+#define _SATCC_BPF_PROGRAMS_H
+
+#define SATCC_RENO_PROGRAMS(policy, prefix, start, ...)				\
+SEC("struct_ops/init")								\
+void BPF_PROG(prefix##_ops_init, struct sock *sk)				\
+{										\
+	start(sk);								\
+}										\
+SEC("struct_ops/ssthresh")							\
+u32 BPF_PROG(prefix##_ops_ssthresh, struct sock *sk)				\
+{										\
+	return tcp_reno_ssthresh(sk);						\
+}										\
+SEC("struct_ops/undo_cwnd")							\
+u32 BPF_PROG(prefix##_ops_undo_cwnd, struct sock *sk)				\
+{										\
+	return tcp_reno_undo_cwnd(sk);						\
+}										\
+SEC("struct_ops/cong_avoid")							\
+void BPF_PROG(prefix##_ops_cong_avoid, struct sock *sk, u32 ack, u32 acked)	\
+{										\
+	prefix##_cong_avoid(sk, ack, acked);					\
+}										\
+SEC("struct_ops/set_state")							\
+void BPF_PROG(prefix##_ops_set_state, struct sock *sk, u8 new_state)		\
+{										\
+	prefix##_set_state(sk, new_state);					\
+}										\
+SEC("struct_ops/cwnd_event")							\
+void BPF_PROG(prefix##_ops_cwnd_event, struct sock *sk, enum tcp_ca_event event) \
+{										\
+	prefix##_cwnd_event(sk, event);						\
+}										\
+SEC("struct_ops/min_tso_segs")							\
+u32 BPF_PROG(prefix##_ops_min_tso_segs, struct sock *sk)			\
+{										\
+	return prefix##_min_tso_segs(sk);					\
+}										\
+SEC(".struct_ops")								\
+struct tcp_congestion_ops policy = {						\
+	.init		= (void *)prefix##_ops_init,				\
+	.ssthresh	= (void *)prefix##_ops_ssthresh,			\
+	.undo_cwnd	= (void *)prefix##_ops_undo_cwnd,			\
+	.cong_avoid	= (void *)prefix##_ops_cong_avoid,			\
+	.set_state	= (void *)prefix##_ops_set_state,			\
+	.cwnd_event	= (void *)prefix##_ops_cwnd_event,			\
+	.min_tso_segs	= (void *)prefix##_ops_min_tso_segs,			\
+	.name		= #policy,						\
+	__VA_ARGS__								\
+}
+
+#endif /* _SATCC_BPF_PROGRAMS_H */

@@ -128,10 +128,12 @@ def kernel_compiler(kdir: Path) -> str:
 MODULE_OPTIONS = ["CONFIG_DEBUG_INFO_BTF_MODULES="]
 
 
-def module_flags(folder: Path) -> list[str]:
-    """Arguments for make that keep the name of the build folder out of what it builds, and type
-    information, which newer headers bring the means for: it takes a program more on the host."""
-    return [f"KCFLAGS=-ffile-prefix-map={folder}/=", *MODULE_OPTIONS]
+def module_flags(folder: Path, top: Path = TOP) -> list[str]:
+    """Arguments for make that keep the names of folders out of what it builds, so that two clones
+    build the same bytes, and type information, which newer headers bring the means for: it takes a
+    program more on the host."""
+    # Where two prefixes match, gcc takes the later one.
+    return [f"KCFLAGS=-ffile-prefix-map={top}/= -ffile-prefix-map={folder}/=", *MODULE_OPTIONS]
 
 
 def module_key(kdir: Path, sources, *more) -> str:
@@ -139,7 +141,7 @@ def module_key(kdir: Path, sources, *more) -> str:
     headers names the compiler too."""
     compiler = () if roots.inside(kdir) else toolchain(kernel_compiler(kdir))
     return key_of(digest(sources), packages.manifest(kdir.parents[2]), compiler,
-                  module_flags(Path("folder")), *more)
+                  module_flags(Path("folder"), Path("top")), *more)
 
 
 def kbuild(what: str, kdir: Path, folder: Path) -> None:

@@ -123,6 +123,10 @@ def check(run) -> Report:
     report = Report()
     if not run.scenario.trace:
         return report
+    if missed := run.records_missed():
+        used = {cc for flow in run.scenario.flows for cc in flow.names} & set(MODELS)
+        report.unchecked = {policy: f"satcc_log missed {missed} records" for policy in sorted(used)}
+        return report
     first_of_policy = handed_over(run)
     layouts = {policy: model.LAYOUT for policy, model in MODELS.items() if not model.OWNER}
     for policy, calls in of_run(run, MODELS, layouts).items():

@@ -28,6 +28,11 @@ class Run:
     def read(self, name: str) -> bytes:
         return (self.folder / name).read_bytes()
 
+    def records_missed(self) -> int:
+        """How many records satcc_log had no room or no turn for."""
+        path = self.folder / "witness.lost"
+        return int(path.read_text()) if path.exists() else 0
+
     def json(self, name: str):
         return json.loads(self.read(name))
 

@@ -25,7 +25,7 @@ virtio_pci virtio_console veth ifb sch_tbf sch_netem sch_fq sch_red sch_fq_codel
 tcp_hybla tcp_bbr tcp_westwood tcp_illinois tcp_bic tcp_vegas tcp_htcp
 """.split()
 # On hand for modprobe, not loaded.
-SPARE_MODULES = ["qemu_fw_cfg", "tcp_diag"]
+SPARE_MODULES = ["tcp_diag"]
 PROGRAMS = ["ip", "tc", "ss", "ethtool", "iperf3", "tcpdump", "kmod", "dash", "nsenter"]
 DEPMOD = "/sbin/depmod"             # not on an ordinary user's PATH
 KMOD_NAMES = ["modprobe", "insmod", "rmmod", "lsmod", "modinfo", "depmod"]
@@ -296,7 +296,7 @@ def _stage(release: str, stage: Path, instead: tuple, extras: tuple) -> None:
     (stage / "bin/sh").symlink_to("../sbin/dash")
     for name in KMOD_NAMES:
         (stage / "sbin" / name).symlink_to("kmod")
-    for name in ("flow", "seed"):
+    for name in ("flow", "read_job", "seed"):
         shutil.copy(build_helper(name), stage / "bin" / name)
     (stage / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
     (stage / "etc/group").write_text("root:x:0:\n")

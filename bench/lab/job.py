@@ -141,9 +141,10 @@ def burst_bytes(rate_mbit: float) -> int:
     return 1500 + ETHERNET_BYTES + max(100, math.ceil(rate_mbit * 1e6 / 8 * 50e-6))
 
 
-def _qdisc(scenario: Scenario, stage: Stage, dev: str) -> tuple[list[str], list[list[str]]]:
+def _qdisc(scenario: Scenario, stage: Stage, dev: str) -> tuple[list[str], list[list]]:
     """tc-batch lines for a stage, and what tc's JSON must then say: for each qdisc of the
-    device, in order, the fragments its description has to have."""
+    device the texts that its description has to have, the first of which names it. Of a tuple of
+    texts one is enough."""
     if stage.rate_mbit:
         queue, shown = _queue(scenario, stage)
         return ([f"qdisc add {_tbf(scenario, stage, dev)}",
@@ -155,7 +156,7 @@ def _qdisc(scenario: Scenario, stage: Stage, dev: str) -> tuple[list[str], list[
         delay_us = round(stage.delay_ms * 1000)
         shown = ['"kind":"netem"', '"root":true', f'"limit":{limit},']
         if delay_us:
-            shown.append("' '".join(f'"delay":{{"delay":{text},' for text in _tc_seconds(delay_us)))
+            shown.append(tuple(f'"delay":{{"delay":{text},' for text in _tc_seconds(delay_us)))
         for name in ("loss", "duplicate", "reorder"):
             option = "loss-random" if name == "loss" else name
             percent = getattr(stage, f"{name}_pct")
@@ -331,8 +332,23 @@ def _traffic_files(scenario: Scenario) -> dict[str, list[str]]:
     return files
 
 
+def _boxes(scenario: Scenario) -> list[tuple[str, list[str], list[str]]]:
+    """Of each namespace its name, its devices, and its ip-batch lines."""
+    names, boxes = nodes(scenario), []
+    for index, name in enumerate(names):
+        devs = [dev for dev, present in (("left", index > 0), ("right", index < len(names) - 1))
+                if present] + [leaf.name for leaf in scenario.leaves if leaf.at == name]
+        batch = _node_batch(scenario, index)
+        if 0 < index <= len(scenario.hops):
+            peers = {"left": _address(scenario, index - 1, 1), "right": _address(scenario, index, 2)}
+            batch = satlink.detour(batch, scenario.hops[index - 1], peers, scenario.mtu)
+        boxes.append((name, devs, batch))
+    return boxes + [(leaf.name, ["uplink"], _leaf_batch(scenario, number, leaf))
+                    for number, leaf in enumerate(scenario.leaves)]
+
+
 def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[str]]:
-    """Namespaces, links, addresses, qdiscs, and proof that they are what was asked.
+    """Namespaces, links, addresses, qdiscs; proof.py compares them with what was asked.
 
     Returns (files the script needs, script lines).
     """
@@ -346,39 +362,24 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
         f"peer name uplink netns {prefix}{leaf.name}"
         for leaf in leaves]}
     lines = [*satlink.need(scenario), "ip -batch links"]
-    boxes = []          # name, devices, ip-batch
-    for index, name in enumerate(names):
-        devs = [dev for dev, there in (("left", index > 0), ("right", index < len(names) - 1))
-                if there] + [leaf.name for leaf in leaves if leaf.at == name]
-        batch = _node_batch(scenario, index)
-        if 0 < index <= len(scenario.hops):
-            peers = {"left": _address(scenario, index - 1, 1), "right": _address(scenario, index, 2)}
-            batch = satlink.detour(batch, scenario.hops[index - 1], peers, scenario.mtu)
-        boxes.append((name, devs, batch))
-    boxes += [(leaf.name, ["uplink"], _leaf_batch(scenario, number, leaf))
-              for number, leaf in enumerate(leaves)]
-    for name, devs, batch in boxes:
+    for name, devs, batch in _boxes(scenario):
         # One process per namespace: in virtual time a new program is dearer than its work.
         files[f"set-{name}"] = ["set -e", *[
             f"echo {value} > /proc/sys/{key.replace('.', '/')}"
             for key, value in sysctls(scenario, name).items()]]
         for dev in () if scenario.offload else devs:
             files[f"set-{name}"] += [f"ethtool -K {dev} tso off gso off gro off",
-                                     f"ethtool -k {dev} > $OUT/offloads-{name}-{dev}.txt"]
+                                     f"ethtool -k {dev} > $OUT/{offloads_file(name, dev)}"]
         files[f"ip-{name}"] = batch
         lines += [f"in_ns {name} sh ./set-{name}", f"ip -n {prefix}{name} -batch ip-{name}"]
-        lines += [f"offloads {name} {dev}" for dev in devs if not scenario.offload]
     for hop in scenario.hops:
-        batch, checks = _setup_qdiscs(scenario, hop)
+        batch = [line for stage, dev in _stages(scenario, hop)
+                 for line in _qdisc(scenario, stage, dev)[0]]
         if batch:
             files[f"tc-{hop.name}"] = batch
             lines.append(f"tc -n {prefix}{hop.name} -batch tc-{hop.name}")
-        # One qdisc a line.
-        # RED's weight is a detail.
-        details = " -d" if "red" in (hop.forward.aqm, hop.reverse.aqm) else ""
-        lines.append(f"tc -j{details} -n {prefix}{hop.name} qdisc show | "
-                     "sed 's/,{\"kind\"/,\\n{\"kind\"/g' > qdisc-" + hop.name)
-        lines += checks
+        if _qdiscs_change(scenario):
+            lines.append(_show_qdiscs(prefix, hop, qdisc_file(scenario, hop)))
     for hop in scenario.hops:
         if hop.pep:
             made, started = pep.setup(scenario, hop, host_address(scenario, "sender"),
@@ -388,18 +389,43 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
     return files, lines + satlink.start(scenario, prefix)
 
 
-def _setup_qdiscs(scenario: Scenario, hop: Hop) -> tuple[list[str], list[str]]:
-    """A hop's stages as tc-batch lines, and the comparison of what was asked with what is there."""
-    batch, checks = [], []
+def _stages(scenario: Scenario, hop: Hop) -> list[tuple[Stage, str]]:
+    """A hop's stages, each with its device."""
     leaves = [(Stage(delay_ms=leaf.delay_ms), leaf.name) for leaf in scenario.leaves
               if leaf.at == hop.name]
-    for stage, dev in ((hop.reverse, "left"), (hop.forward, "right"), *leaves):
-        tc_lines, qdiscs = _qdisc(scenario, stage, dev)
-        batch += tc_lines
-        for fragments in qdiscs:
-            checks.append(f"described qdisc-{hop.name} '\"dev\":\"{dev}\"' '{fragments[0]}'")
-            checks += [f"expect '{hop.name} {dev}' \"$found\" '{text}'" for text in fragments[1:]]
-    return batch, checks
+    return [(hop.reverse, "left"), (hop.forward, "right"), *leaves]
+
+
+def wanted_qdiscs(scenario: Scenario, hop: Hop) -> list[tuple[str, list[list]]]:
+    """Of each device of a hop, its name and what _qdisc() says of its qdiscs."""
+    return [(dev, _qdisc(scenario, stage, dev)[1]) for stage, dev in _stages(scenario, hop)]
+
+
+def _qdiscs_change(scenario: Scenario) -> bool:
+    """Whether what tc says at a run's end may differ from what was set up."""
+    return bool(scenario.changes or scenario.commands or scenario.before or scenario.after)
+
+
+def qdisc_file(scenario: Scenario, hop: Hop) -> str:
+    """What tc says of a hop as it was set up: where nothing changes it, what tc says at the end."""
+    return f"qdisc-{hop.name}{'-before' if _qdiscs_change(scenario) else ''}.json"
+
+
+def _show_qdiscs(prefix: str, hop: Hop, file: str) -> str:
+    """RED's weight is a detail."""
+    details = " -d" if "red" in (hop.forward.aqm, hop.reverse.aqm) else ""
+    return f"tc -s -j{details} -n {prefix}{hop.name} qdisc show > $OUT/{file}"
+
+
+def offloads_file(node: str, dev: str) -> str:
+    """What ethtool says of a device."""
+    return f"offloads-{node}-{dev}.txt"
+
+
+def without_offloads(scenario: Scenario) -> list[tuple[str, str]]:
+    """(node, device) of each device whose offloads are turned off."""
+    boxes = [] if scenario.offload else _boxes(scenario)
+    return [(name, dev) for name, devs, _ in boxes for dev in devs]
 
 
 def _change_commands(scenario: Scenario, change: LinkChange, prefix: str) -> list[str]:
@@ -448,7 +474,8 @@ def _trace_on(scenario: Scenario) -> list[str]:
     lines = [*_witness_on(scenario),
              "T=/sys/kernel/tracing", "echo 0 > $T/tracing_on", "echo nop > $T/current_tracer",
              "echo tai > $T/trace_clock", "echo 0 > $T/options/overwrite",
-             f"echo {_trace_kb(scenario)} > $T/buffer_size_kb"]
+             f"wanted_kb={_trace_kb(scenario)}", "read -r buffer_kb < $T/buffer_size_kb",
+             "[ $buffer_kb -ge $wanted_kb ] || echo $wanted_kb > $T/buffer_size_kb"]
     for event in scenario.trace:
         group, name = event.split(":")
         lines += [
@@ -491,14 +518,13 @@ def _trace_off(scenario: Scenario) -> list[str]:
             "2>/dev/null || :",
             "cat $T/per_cpu/cpu0/stats > $OUT/trace.stats",
             *(["cat /sys/module/satcc_log/parameters/lost > $OUT/witness.lost"]
-              if witnessed(scenario) else []),
-            "echo 0 > $T/events/enable"]
+              if witnessed(scenario) else [])]
 
 
 def _captures(scenario: Scenario) -> list[str]:
     if not scenario.capture:
         return []
-    dump = "tcpdump -n -s 120 -B 32768 -Z root --time-stamp-precision=nano"
+    dump = "tcpdump -n -s 120 -B 8192 -Z root --time-stamp-precision=nano"
     places = []         # name, namespace, device, what of it
     if "sender" in scenario.captures:
         places.append(("sender", "sender", "right", "tcp"))
@@ -584,8 +610,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
     if scenario.capture:
         # The capture's last block is handed over after its time-out.
         lines += ["sleep 1.1", "kill $captures", "for capture in $captures; do wait $capture; done"]
-    for hop in scenario.hops:
-        lines.append(f"tc -s -j -n {prefix}{hop.name} qdisc show > $OUT/qdisc-{hop.name}.json")
+    lines += [_show_qdiscs(prefix, hop, f"qdisc-{hop.name}.json") for hop in scenario.hops]
     lines += ["uname -r > $OUT/kernel",
               "for m in /sys/module/tcp_*/srcversion /sys/module/satcc_*/srcversion; do "
               "[ -e $m ] || continue; m=${m%/srcversion}; "

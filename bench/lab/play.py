@@ -16,7 +16,7 @@ from ..errors import LabError
 from ..paths import BUILD, TOP, remove_abandoned, scratch_prefix
 from ..record.run import FORMAT, META, Run, traffic_hash
 from ..scenario.scenario import Scenario
-from . import failed, image, job, machine, satlink
+from . import failed, image, job, machine, proof, satlink
 
 # Of a connection, what both ends have to allow: its bit in TCP_INFO's options, and the sysctl, which is
 # on unless a scenario says otherwise.
@@ -59,6 +59,7 @@ def check(scenario: Scenario, files: dict[str, bytes], may_miss: bool = False) -
             said = files.get(f"{name}.tcpdump", b"0 packets dropped by kernel").decode()
             if "\n0 packets dropped by kernel" not in "\n" + said:
                 raise LabError(f"the capture {name} has lost packets")
+    proof.check(scenario, files)
     satlink.check_results(scenario, files)
     for number, flow in enumerate(scenario.flows):
         try:

@@ -5,23 +5,9 @@
 in_ns() { ns=$1; shift; nsenter --net=/run/netns/PREFIX$ns -- "$@"; }
 as_ns() { ns=$1; shift; exec nsenter --net=/run/netns/PREFIX$ns -- "$@"; }  # in a subshell
 refuse() { echo "satcc: failed: set-up is not what was asked: $*"; exit 3; }
-expect() {  # what, text, wanted...: refuse to go on when the text has none of the wanted
-    what=$1 text=$2
-    shift 2
-    for wanted; do
-        case "$text" in *"$wanted"*) return;; esac
-    done
-    refuse "$what lacks $1"
-}
 parameter() {  # module, name, value: is it in effect?
     read -r got < "/sys/module/$1/parameters/$2"
     case "$got" in "$3") ;; Y) [ "$3" = 1 ];; N) [ "$3" = 0 ];; *) refuse "$1 $2 is $got";; esac
-}
-described() {  # file, fragment, fragment: $found is its line with both
-    while read -r found; do
-        case "$found" in *"$2"*"$3"*|*"$3"*"$2"*) return;; esac
-    done < "$1"
-    refuse "$1 has no $3 with $2"
 }
 # Called before a `&&`, where -e does not hold: each step says what its failure means.
 requests() {  # server's namespace, client's, server's address, port, congestion control; sizes on stdin
@@ -59,10 +45,4 @@ agreed() {  # file of senders' reports, how many there should be: the flow's res
     names=$(sed -n 's/.*"cc":"\([^"]*\)".*/\1/p' "$1")
     [ "$(echo "$names" | grep -c .)" -eq "$2" ] || return 1
     echo "{\"cc\":\"$(echo "$names" | sort -u | xargs)\"}"
-}
-offloads() {  # namespace, device
-    got=$(cat "$OUT/offloads-$1-$2.txt")
-    for offload in tcp-segmentation generic-segmentation generic-receive; do
-        expect "$1 $2" "$got" "$offload-offload: off"
-    done
 }

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from bench import paths
 from bench.errors import LabError
-from bench.lab import failed, image, machine, packages, play, prune
+from bench.lab import failed, image, machine, packages, play, proof, prune
 from bench.record.run import traffic_hash
 from bench.scenario import scenario
 
@@ -35,9 +35,20 @@ def made(**more) -> scenario.Scenario:
         **more})
 
 
+def set_up() -> dict[str, bytes]:
+    """What tc and ethtool say of made()'s links: none has a queue, and all offloads are off."""
+    devices = {"sender": ["right"], "r1": ["left", "right", "from1"], "r2": ["left", "right", "to2"],
+               "receiver": ["left"], "from1": ["uplink"], "to2": ["uplink"]}
+    off = "".join(f"{name}-offload: off\n" for name in proof.OFFLOADS).encode()
+    return {**{f"offloads-{node}-{dev}.txt": off for node, devs in devices.items() for dev in devs},
+            **{f"qdisc-{hop}.json": "".join(
+                f',{{"kind":"noqueue","dev":"{dev}"}}' for dev in devices[hop]).encode()
+               for hop in ("r1", "r2")}}
+
+
 def ended(*options: int) -> dict[str, bytes]:
-    return {f"flow-{number}.json": json.dumps({"cc": "reno", "options": seen}).encode()
-            for number, seen in enumerate(options)}
+    return {**set_up(), **{f"flow-{number}.json": json.dumps({"cc": "reno", "options": seen}).encode()
+                           for number, seen in enumerate(options)}}
 
 
 def off(*names: str) -> dict:
@@ -83,8 +94,7 @@ def test_tools_that_report_no_options_are_not_asked():
 # ---- kept runs -------------------------------------------------------------
 
 CAPTURE = b"a capture"
-PLAYED = {**ended(ALL, ALL), "sender.pcap": CAPTURE, "kernel": b"6.1.0-1-amd64\n", "modules": b"",
-          "qdisc-r1.json": b"[]"}
+PLAYED = {**ended(ALL, ALL), "sender.pcap": CAPTURE, "kernel": b"6.1.0-1-amd64\n", "modules": b""}
 
 
 @pytest.fixture

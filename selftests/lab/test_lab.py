@@ -289,12 +289,17 @@ def test_a_stopped_emulator_is_no_stall(lab, tmp_path, monkeypatch):
 
 
 def test_a_wrong_set_up_is_refused(lab, geo, tmp_path):
-    """The qdisc that was asked for is compared with the one that is there."""
-    files = job.files(geo("cubic", bytes=1000))
-    wrong = files["tc-gateway"].replace(b"rate 2000000bit", b"rate 3000000bit")
-    assert wrong != files["tc-gateway"]
-    said = failing(lab, tmp_path, files.pop("run").decode(), **{**files, "tc-gateway": wrong})
-    assert "set-up is not what was asked: gateway right lacks" in said
+    """The qdiscs and offloads that were asked for are compared with those that are present."""
+    scenario = geo("cubic", bytes=1000)
+    asked = job.files(scenario)
+    for name, right, wrong, difference in (
+            ("tc-gateway", b"rate 2000000bit", b"rate 3000000bit", 'gateway right lacks "rate":250000,'),
+            ("tc-gateway", b"pfifo", b"bfifo", 'gateway right has no "kind":"pfifo"'),
+            ("set-gateway", b"left tso off", b"left tso on",
+             "gateway left lacks tcp-segmentation-offload: off")):
+        assert right in asked[name]
+        with pytest.raises(LabError, match=f"set-up is not what was asked: {difference}"):
+            lab.run(scenario, {name: asked[name].replace(right, wrong)})
 
 
 def test_a_run_that_takes_too_long_is_an_error(lab, geo):

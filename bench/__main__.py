@@ -9,7 +9,7 @@ usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes
 
   (none)      compare the policies: make bench
   run         play one scenario file
-  again       play a failed run again, from its folder in build/failed
+  again       play a job again, from its folder in build/failed or build/kept
   geo         play public satellite accesses: make geo
   papers      run the papers' experiments again: make papers
   matrix      try the modules on several kernels: make matrix

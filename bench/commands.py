@@ -15,7 +15,7 @@ from rich.console import Console
 from . import oracle
 from .compare import comparison, rows, terminal, webpage
 from .errors import LabError
-from .lab import failed, host, machine, pool, prune
+from .lab import debug, host, machine, play, pool, prune, repeat
 from .lab.play import Lab
 from .measure import flow_view
 from .paths import TOP
@@ -81,10 +81,14 @@ def run_one(arguments, console: Console) -> None:
         chosen = dataclasses.replace(chosen, seed=arguments.seed).check()
     if arguments.cc:
         chosen = with_policies(chosen, arguments.cc.split(","))
+    if arguments.engine == "host" and (arguments.gdb or arguments.keep):
+        raise LabError("--gdb and --keep are for --engine lab")
     if arguments.engine == "host":
         run = host.run(chosen)
     else:
-        run = Lab(arguments.kernel, chosen.extras).run(chosen, use_cache=not arguments.fresh)
+        lab = Lab(arguments.kernel, chosen.extras)
+        stub = debug.announced(lab.image, console) if arguments.gdb else None
+        run = lab.run(chosen, use_cache=not arguments.fresh, stub=stub)
     console.print(f"{chosen.title}: kernel {run.meta['kernel']}, seed {chosen.seed}"
                   + (", from the cache" if run.from_cache else ""))
     lines = [f"flow {number} {flow.cc}: {describe(run, number)}"
@@ -95,6 +99,9 @@ def run_one(arguments, console: Console) -> None:
     if chosen.capture or chosen.trace:      # the hash is of what was recorded
         lines.append(f"hash {run.hash}")
     lines.append(f"files {run.folder.relative_to(TOP)}")
+    if arguments.keep:
+        kept = play.keep_job(lab, run).relative_to(TOP)
+        lines.append(f"job {kept}; to repeat: python3 -m bench again {kept}")
     for line in lines:
         console.print(f"  {line}", soft_wrap=True)
 
@@ -105,7 +112,7 @@ def forget_old(arguments, console: Console) -> None:
 
 
 def play_again(arguments, console: Console) -> int:
-    return failed.again(arguments.folder.resolve(), console)
+    return repeat.again(arguments.folder.resolve(), console, arguments.gdb)
 
 
 def describe(run: Run, number: int) -> str:
@@ -158,9 +165,14 @@ def command_line() -> argparse.ArgumentParser:
                      help="the congestion control of all flows, or of each in its order")
     one.add_argument("--engine", choices=("lab", "host"), default="lab",
                      help="lab: a kernel in virtual time; host: this machine, in real time")
-    repeat = commands.add_parser("again",
-                                 help="play a failed run again, from its folder in build/failed")
-    repeat.add_argument("folder", type=Path)
+    one.add_argument("--keep", action="store_true",
+                     help="keep the guest's script and files in build/kept, for `again`")
+    again = commands.add_parser(
+        "again", help="play a job again, from its folder in build/failed or build/kept")
+    again.add_argument("folder", type=Path)
+    for each in (one, again):
+        each.add_argument("--gdb", action="store_true",
+                          help="wait for gdb, with the kernel's and the modules' symbols")
     commands.add_parser("prune", help="remove kept runs of another image or emulator than the current")
     return parser
 

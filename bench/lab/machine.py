@@ -92,13 +92,17 @@ def memory_mb(image: Image) -> int:
     return EXTRAS_MEMORY_MB if image.extras else MEMORY_MB
 
 
-def settings(image: Image) -> list[str]:
-    """The part of the emulator's command line that a run's packets depend on."""
+def settings(image: Image, recorded: bool = True) -> list[str]:
+    """The part of the emulator's command line that a run's packets depend on.
+
+    recorded: False for gdb, which cannot step past an interrupt while the emulator records.
+    """
+    record = ",rr=record,rrfile=/dev/null" if recorded else ""
     return [
         "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
         "-machine", "pc,vmport=off,hpet=off,usb=off,graphics=off", "-cpu", "qemu64",
         "-accel", "tcg,thread=single",
-        "-icount", "shift=0,sleep=off,rr=record,rrfile=/dev/null", "-smp", "1",
+        "-icount", f"shift=0,sleep=off{record}", "-smp", "1",
         "-m", str(memory_mb(image)), "-rtc", "base=2020-01-01T00:00:00,clock=vm", "-seed", "1",
         "-append", " ".join(KERNEL_ARGUMENTS),
         "-device", "ib700", "-action", "watchdog=pause",
@@ -117,9 +121,10 @@ def _tool(*command: str) -> str:
         raise LabError(f"{command[0]} failed: {error.stderr.strip()}") from None
 
 
-def _command(image: Image, console: Path, scratch: Path, monitor: int, extra: list) -> list[str]:
+def _command(image: Image, console: Path, scratch: Path, monitor: int, extra: list,
+             recorded: bool) -> list[str]:
     return [
-        QEMU, *settings(image), "-kernel", str(image.vmlinuz), "-initrd", str(image.initramfs),
+        QEMU, *settings(image, recorded), "-kernel", str(image.vmlinuz), "-initrd", str(image.initramfs),
         "-serial", f"file:{console}",
         "-chardev", f"file,id=results,path={scratch}/results.tar",
         "-device", "virtserialport,chardev=results,name=satcc.results",
@@ -242,7 +247,8 @@ class Silence:
 class Machine(contextlib.AbstractContextManager):
     """One QEMU process with its files in a scratch folder; gone, both, when the block is left."""
 
-    def __init__(self, image: Image, console: Path, state: Path | None = None, extra: list = ()):
+    def __init__(self, image: Image, console: Path, state: Path | None = None, extra: list = (),
+                 recorded: bool = True):
         with contextlib.ExitStack() as stack:
             (BUILD / "lab").mkdir(parents=True, exist_ok=True)
             self.scratch = Path(tempfile.mkdtemp(prefix=scratch_prefix("machine"), dir=BUILD / "lab"))
@@ -252,6 +258,7 @@ class Machine(contextlib.AbstractContextManager):
             self._errors = self.scratch / "errors"
             self.console = console
             self.memory_mb = memory_mb(image)
+            self.may_be_held = False        # by gdb: its time then stands still
             console.parent.mkdir(parents=True, exist_ok=True)
             console.write_bytes(b"")
             if state:
@@ -261,7 +268,8 @@ class Machine(contextlib.AbstractContextManager):
             cpu = stack.enter_context(_own_cpu())
             ours, theirs = socket.socketpair()
             with theirs:
-                command = _command(image, console, self.scratch, theirs.fileno(), list(extra))
+                command = _command(image, console, self.scratch, theirs.fileno(), list(extra),
+                                   recorded)
                 try:
                     self.process = subprocess.Popen(
                         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -318,7 +326,10 @@ class Machine(contextlib.AbstractContextManager):
                 if done():
                     return
                 raise LabError(self.failure() or self.emulator_said() or "the guest ended early")
-            silence.look()
+            if self.may_be_held:
+                self.monitor.look()
+            else:
+                silence.look()
 
     def wait_until_booted(self):
         """Until the machine is paused, as its state is saved (guest/init)."""
@@ -375,11 +386,12 @@ class Snapshot:
     image: Image
     state: Path
     boot_wall_s: float
+    recorded: bool = True
 
 
-def snapshot(image: Image) -> Snapshot:
-    """Boot an image and save it; later calls find what the first one made."""
-    made_of = "\n".join([image.identity, *emulator(), *settings(image)])
+def snapshot(image: Image, recorded: bool = True) -> Snapshot:
+    """Boot an image and save it; later calls find what the first one made.  recorded: settings()'."""
+    made_of = "\n".join([image.identity, *emulator(), *settings(image, recorded)])
     key = f"{image.release}-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
     folder = BUILD / "lab" / key
     state, about = folder / "state.qcow2", folder / "about.json"
@@ -388,13 +400,13 @@ def snapshot(image: Image) -> Snapshot:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not about.exists():
             began = time.monotonic()
-            _boot(image, folder / "console.log", state)
+            _boot(image, folder / "console.log", state, recorded)
             partial = about.with_suffix(".part")
             partial.write_text(json.dumps({"boot_wall_s": time.monotonic() - began}))
             partial.rename(about)
             _forget_old(folder.parent)
     os.utime(folder)
-    return Snapshot(image, state, json.loads(about.read_text())["boot_wall_s"])
+    return Snapshot(image, state, json.loads(about.read_text())["boot_wall_s"], recorded)
 
 
 def _forget_old(folder: Path) -> None:
@@ -409,12 +421,12 @@ def _forget_old(folder: Path) -> None:
         initramfs.unlink()
 
 
-def _boot(image: Image, console: Path, state: Path) -> None:
+def _boot(image: Image, console: Path, state: Path, recorded: bool) -> None:
     free = shutil.disk_usage(state.parent).free
     needed = 2 * memory_mb(image)
     if free < needed << 20:
         raise LabError(f"{state.parent} has {free >> 20} MB free; a machine state needs {needed}")
-    with Machine(image, console) as machine:
+    with Machine(image, console, recorded=recorded) as machine:
         try:
             machine.wait_until_booted()
             said = machine.monitor("human-monitor-command", **{"command-line": "savevm ready"})
@@ -463,12 +475,14 @@ def _unpack(path: Path) -> dict[str, bytes]:
         raise LabError(f"the guest's results cannot be read: {error}") from None
 
 
-def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=None) -> Outcome:
+def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=None,
+            stub=None) -> Outcome:
     """Restore the machine, hand it a job and wait for its end.
 
     files: what the guest finds in its working directory; `run` is the shell script started.
     console: where the console log goes; it stays, whatever happens.
     on_progress: called with the console's text whenever it has grown.
+    stub: a debug.Stub; the guest waits for gdb, and may be silent for as long as gdb holds it.
     Returns the files the job left in /run/out.  A non-zero end of the script, a panic, an
     oops, a stall or results cut short are a LabError that names the console log.
     """
@@ -477,8 +491,9 @@ def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=
         job.flush()
         began = time.monotonic()
         extra = ["-fw_cfg", f"name=opt/satcc/job,file={job.name}",
-                 "-loadvm", "ready"]
-        with Machine(snap.image, console, snap.state, extra) as machine:
+                 "-loadvm", "ready", *(stub.arguments() if stub else [])]
+        with Machine(snap.image, console, snap.state, extra, snap.recorded) as machine:
+            machine.may_be_held = bool(stub)
             try:
                 machine.wait(lambda: "satcc: started" in machine.console_text())
                 started = time.monotonic()

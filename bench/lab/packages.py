@@ -189,21 +189,22 @@ MANIFEST = ".files.json"        # in a tree: _files() of what it was made of
 
 
 def unpack(names: list[str], into: Path, with_depends: bool, suite: str = OWN,
-           whole: bool = False) -> Path:
+           whole: bool = False, only: str = "") -> Path:
     """Fetch packages and unpack them into a folder, whole or not at all; a tree of other packages or
     versions gives way.  Returns the folder.
 
     Once more with new lists, for the archive drops versions the old ones name.
     whole: a root to change into, with /usr merged, and not only files to take from.
+    only: the one file to unpack.
     """
     update(suite)
     with locked("packages"):
         try:
-            return _unpack(names, into, with_depends, suite, whole)
+            return _unpack(names, into, with_depends, suite, whole, only)
         except LabError:
             try:
                 _apt("apt-get", "update", "-qq", suite=suite)
-                return _unpack(names, into, with_depends, suite, whole)
+                return _unpack(names, into, with_depends, suite, whole, only)
             except LabError:
                 # Of before trees had a manifest: without a network there is no other.
                 if into.exists() and not (into / MANIFEST).exists():
@@ -211,7 +212,8 @@ def unpack(names: list[str], into: Path, with_depends: bool, suite: str = OWN,
                 raise
 
 
-def _unpack(names: list[str], into: Path, with_depends: bool, suite: str, whole: bool) -> Path:
+def _unpack(names: list[str], into: Path, with_depends: bool, suite: str, whole: bool,
+            only: str) -> Path:
     files = _files(names, with_depends, suite)
     if (into / MANIFEST).exists() and json.loads((into / MANIFEST).read_text()) == files:
         return into
@@ -231,9 +233,9 @@ def _unpack(names: list[str], into: Path, with_depends: bool, suite: str, whole:
     if whole:
         _merge_usr(scratch)
     for deb in fetched:
-        done = subprocess.run(_EXTRACT if whole else ["dpkg-deb", "-x", str(deb), str(scratch)],
-                              text=True, capture_output=True,
-                              env={**os.environ, "DEB": str(deb), "INTO": str(scratch)})
+        extract = _EXTRACT if whole or only else ["dpkg-deb", "-x", str(deb), str(scratch)]
+        done = subprocess.run(extract, text=True, capture_output=True,
+                              env={**os.environ, "DEB": str(deb), "INTO": str(scratch), "ONLY": only})
         if done.returncode:
             raise LabError(f"cannot unpack {deb.name}: {done.stderr.strip().splitlines()[-1]}")
     subprocess.run(["rm", "-rf", str(debs)], check=True)
@@ -244,7 +246,8 @@ def _unpack(names: list[str], into: Path, with_depends: bool, suite: str, whole:
 
 
 # dpkg-deb -x would put folders in place of the links that merge /usr.
-_EXTRACT = ["sh", "-c", 'dpkg-deb --fsys-tarfile "$DEB" | tar -x --keep-directory-symlink -C "$INTO"']
+_EXTRACT = ["sh", "-c", 'dpkg-deb --fsys-tarfile "$DEB" | tar -x --keep-directory-symlink -C "$INTO" '
+            '${ONLY:+"$ONLY"}']
 
 
 def _merge_usr(root: Path) -> None:
@@ -272,6 +275,14 @@ def kernel(release: str) -> Path:
         vmlinuz.parent.mkdir(exist_ok=True)
         vmlinuz.symlink_to(f"../lib/modules/{release}/vmlinuz")
     return tree
+
+
+def vmlinux_with_symbols(release: str) -> Path:
+    """The kernel with its debug information, for gdb."""
+    name = f"usr/lib/debug/boot/vmlinux-{release}"
+    tree = unpack([f"linux-image-{release}-dbg"], BUILD / "kernels" / release / "symbols", False,
+                  suite_of(release), only=f"./{name}")
+    return tree / name
 
 
 def headers(release: str) -> Path:

@@ -16,7 +16,7 @@ from ..errors import LabError
 from ..paths import BUILD, TOP, remove_abandoned, scratch_prefix
 from ..record.run import FORMAT, META, Run, traffic_hash
 from ..scenario.scenario import Scenario
-from . import failed, image, job, machine, proof, satlink
+from . import debug, image, job, machine, proof, repeat, satlink
 
 # Of a connection, what both ends have to allow: its bit in TCP_INFO's options, and the sysctl, which is
 # on unless a scenario says otherwise.
@@ -124,10 +124,12 @@ class Lab:
         self.image = made or image.build(kernel, extras=extras)
         self.snapshot = machine.snapshot(self.image)
 
-    def identity(self, scenario: Scenario, extra: dict[str, bytes], first: Iterable[str] = ()) -> str:
+    def identity(self, scenario: Scenario, extra: dict[str, bytes], first: Iterable[str] = (),
+                 recorded: bool = True) -> str:
         """Hash of all that decides a run's packets."""
         total = hashlib.sha256(json.dumps([
-            FORMAT, self.image.identity, machine.emulator(), machine.settings(self.image)]).encode())
+            FORMAT, self.image.identity, machine.emulator(),
+            machine.settings(self.image, recorded)]).encode())
         files = {**job.files(scenario, first=first), **extra}
         for name in sorted(files):
             total.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())
@@ -149,20 +151,24 @@ class Lab:
         os.utime(folder)            # the oldest go first, see prune.py
         return Run(scenario, folder, meta, True)
 
+    def _state(self, stub: debug.Stub | None) -> machine.Snapshot:
+        return machine.snapshot(self.image, recorded=False) if stub else self.snapshot
+
     def run(self, scenario: Scenario, extra: dict[str, bytes] | None = None, *,
             first: Iterable[str] = (), use_cache: bool = True, on_progress=None,
-            may_miss: bool = False) -> Run:
+            stub: debug.Stub | None = None, may_miss: bool = False) -> Run:
         """Play a scenario, or find the run that did.
 
         extra: more files for the guest's working directory.
         first: shell lines before the scenario's own, to load a policy for one.
         on_progress: called with the virtual seconds passed, now and then.
+        stub: gdb's, which the guest waits for; the run is played even if it is kept.
         may_miss: check()'s.
         """
         extra = extra or {}
-        identity = self.identity(scenario, extra, first)
+        identity = self.identity(scenario, extra, first, not stub)
         folder = BUILD / "runs" / identity[:2] / identity
-        if use_cache and (kept := self._kept(scenario, folder, may_miss)):
+        if use_cache and not stub and (kept := self._kept(scenario, folder, may_miss)):
             return kept
         console = BUILD / "log" / f"run-{identity[:16]}-{os.getpid()}-{time.monotonic_ns()}.log"
 
@@ -173,12 +179,12 @@ class Lab:
 
         files = {**job.files(scenario, first=first), **extra}
         try:
-            outcome = machine.run_job(self.snapshot, files, console, heard)
+            outcome = machine.run_job(self._state(stub), files, console, heard, stub)
             _checked(scenario, outcome.files, may_miss)
         except LabError as error:
             if machine.interrupted.is_set():
                 raise
-            kept = failed.keep(identity, self.image, files, console, error)
+            kept = repeat.keep_failed(identity, self.image, files, console, error)
             what = str(error).partition("; console: ")[0]
             raise LabError(f"{what}; to repeat: python3 -m bench again {kept.relative_to(TOP)}; "
                            f"console: {console}") from None
@@ -199,6 +205,12 @@ class Lab:
         console.unlink()
         _keep(folder, files, meta)
         return Run(scenario, folder, meta, False)
+
+
+def keep_job(lab: Lab, run: Run) -> Path:
+    """Store the job of a run, and what it left, to look at and to repeat; the folder."""
+    left = {path.name: path.read_bytes() for path in run.folder.iterdir() if path.name != META}
+    return repeat.keep(run.meta["identity"], lab.image, job.files(run.scenario), left)
 
 
 def _keep(folder: Path, files: dict[str, bytes], meta: dict) -> None:

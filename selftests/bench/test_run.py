@@ -16,7 +16,7 @@ from rich.console import Console
 
 from bench import paths
 from bench.errors import LabError
-from bench.lab import failed, image, machine, packages, play, proof, prune
+from bench.lab import debug, image, job, machine, packages, play, proof, prune, repeat
 from bench.record.run import traffic_hash
 from bench.scenario import scenario
 
@@ -100,14 +100,14 @@ PLAYED = {**ended(ALL, ALL), "sender.pcap": CAPTURE, "kernel": b"6.1.0-1-amd64\n
 @pytest.fixture
 def build(tmp_path, monkeypatch):
     """A build folder of its own, and an emulator that plays what PLAYED says, counted."""
-    for module in (play, prune, packages, image, failed):
+    for module in (play, prune, packages, image, repeat):
         monkeypatch.setattr(module, "BUILD", tmp_path)
-    for module in (play, failed):
+    for module in (play, repeat):
         monkeypatch.setattr(module, "TOP", tmp_path)
     (tmp_path / "log").mkdir()
     monkeypatch.setattr(machine, "qemu_version", lambda: "7")
     monkeypatch.setattr(machine, "emulator", lambda: ["7", "a BIOS"])
-    monkeypatch.setattr(machine, "snapshot", lambda image: None)
+    monkeypatch.setattr(machine, "snapshot", lambda image, recorded=True: None)
     return tmp_path
 
 
@@ -117,7 +117,7 @@ def lab(build, monkeypatch):
     made_up = play.Lab(made=image.Image("6.1.0-1-amd64", None, None, "image one", (), {}))
     made_up.played, made_up.files = 0, PLAYED
 
-    def run_job(snapshot, files, console, on_progress):
+    def run_job(snapshot, files, console, on_progress, stub):
         made_up.played += 1
         console.write_text("booted")
         return machine.Outcome(made_up.files, 1, 1, 1)
@@ -224,7 +224,7 @@ def test_a_killed_process_leaves_nothing_for_ever(lab, build, monkeypatch):
 
 def fail_with(error, left, monkeypatch, jobs=None):
     """Every job fails and leaves these files."""
-    def run_job(snapshot, files, console, on_progress=None):
+    def run_job(snapshot, files, console, on_progress=None, stub=None):
         if jobs is not None:
             jobs.append(files)
         console.write_text("satcc: failed\n")
@@ -270,18 +270,18 @@ def test_a_failed_run_is_played_again(lab, build, monkeypatch):
 
     monkeypatch.setattr(image, "build", built)
     with pytest.raises(LabError, match="^a panic; console: .*/again.log$"):
-        failed.again(folder, Console(file=printed))
+        repeat.again(folder, Console(file=printed))
     assert asked == [("6.1", ())] and jobs[1] == jobs[0] and printed.getvalue() == ""
     lab.image = dataclasses.replace(lab.image, identity="image two")
-    monkeypatch.setattr(machine, "run_job", lambda snapshot, files, console: machine.Outcome(
+    monkeypatch.setattr(machine, "run_job", lambda snapshot, files, console, stub: machine.Outcome(
         {"left": b"now"}, 1, 1, 1))
-    assert failed.again(folder, Console(file=printed)) == 0
-    assert (folder / "out/left").read_bytes() == b"now" and "another" in printed.getvalue()
+    assert repeat.again(folder, Console(file=printed)) == 0
+    assert (folder / "out/left").read_bytes() == b"now" and "not that of the run" in printed.getvalue()
 
 
 def test_the_last_failed_runs_are_kept(lab, build, monkeypatch):
     fail_with("a panic", {}, monkeypatch)
-    monkeypatch.setattr(failed, "KEPT", 2)
+    monkeypatch.setattr(repeat, "KEPT", 2)
     for seed in (1, 2, 3):
         with pytest.raises(LabError):
             lab.run(dataclasses.replace(made(), seed=seed))
@@ -299,9 +299,32 @@ def test_an_interrupted_run_is_not_kept(lab, build, monkeypatch):
     assert not (build / "failed").exists()
 
 
-def test_what_is_no_failed_run_is_one_line(tmp_path):
-    with pytest.raises(LabError, match="no folder of a failed run"):
-        failed.again(tmp_path, Console(file=io.StringIO()))
+def test_the_job_of_a_run_is_kept_and_played_again(lab, build, monkeypatch):
+    run = lab.run(made())
+    folder = play.keep_job(lab, run)
+    assert folder.parent == build / "kept"
+    assert {path.name: path.read_bytes() for path in (folder / "job").iterdir()} == job.files(made())
+    assert {path.name: path.read_bytes() for path in (folder / "out").iterdir()} == PLAYED
+    assert (folder / "console.log").read_text() == "booted"
+    asked = []
+    monkeypatch.setattr(image, "build", lambda series, extras=(): lab.image)
+    monkeypatch.setattr(debug, "announced", lambda of, console: asked.append(of) or "a stub")
+    monkeypatch.setattr(machine, "run_job", lambda snapshot, files, console, stub: asked.append(
+        (files, stub)) or machine.Outcome({}, 1, 1, 1))
+    assert repeat.again(folder, Console(file=io.StringIO()), gdb=True) == 0
+    assert asked == [lab.image, (job.files(made()), "a stub")]
+
+
+def test_gdb_has_a_kept_run_played(lab):
+    """Its run is another one: the emulator does not record."""
+    run = lab.run(made())
+    assert lab.run(made(), stub="a stub").meta["identity"] != run.meta["identity"]
+    assert lab.played == 2
+
+
+def test_what_is_no_stored_job_is_one_line(tmp_path):
+    with pytest.raises(LabError, match="no folder of a stored job"):
+        repeat.again(tmp_path, Console(file=io.StringIO()))
 
 
 @pytest.mark.parametrize("release, series", [

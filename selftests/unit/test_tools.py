@@ -344,7 +344,7 @@ def test_missing_records_have_rows_and_are_summed(tmp_path, missed, stats, lost,
 
 
 @pytest.mark.parametrize("blob, said", [
-    (page(0, record())[:3000], "cut short"),
+    (page(0, record())[:3000], "truncated within a page"),
     (page(0, record()) + struct.pack("<QQ", 0, 5000) + b"\0" * 4080, "at byte 4096"),
     (page(0, record(), struct.pack("<II", 0, 200)), "at byte 0"),
     (page(0, struct.pack("<I", 5)), "at byte 0"), (page(0, b"abc"), "at byte 0")],

@@ -69,36 +69,36 @@ def parse(arguments):
 
     def output(command):
         command.add_argument("-o", "--output", metavar="FILE",
-                             help="write the table here; default: standard output")
+                             help="write the table to this file; default: standard output")
         command.add_argument("--format", choices=table.FORMATS,
                              help="default: by the suffix of FILE, else tsv")
 
-    record = commands.add_parser("record", help="record until told to end",
-                                 description="Record until ^C, or an end given here.")
-    record.add_argument("-t", "--time", type=positive, metavar="SECONDS", help="end after so long")
+    record = commands.add_parser("record", help="record the events of satcc_log",
+                                 description="Record until ^C, or until an option ends it.")
+    record.add_argument("-t", "--time", type=positive, metavar="SECONDS", help="end after this time")
     record.add_argument("--until-close", type=port, metavar="PORT",
                         help="end when the last connection from or to this port has closed")
     output(record)
     record.add_argument("--raw", metavar="DIR",
-                        help="keep the raw pages there; no table unless -o asks for one")
+                        help="keep the raw pages in this folder; write no table without -o")
     record.add_argument("--events", type=event_names, default=schema.EVENTS, metavar="EVENT,...",
                         help="default: " + ",".join(schema.EVENTS))
     record.add_argument("--port", action="append", default=[], metavar="PORT[-PORT]",
-                        help="only sockets with this port at either end; more than once: any")
+                        help="only sockets with this port at either end; repeat for more ports")
     record.add_argument("--peer", action="append", default=[], metavar="PREFIX",
-                        help="only with this peer: an IPv4 prefix, or IPv6 up to /64")
+                        help="only sockets with this peer: an IPv4 prefix, or IPv6 up to /64")
     record.add_argument("--netns", action="append", default=[], metavar="NAME",
-                        help="only of this network namespace: a name, path or inode number")
+                        help="only sockets in this network namespace: a name, path or inode number")
     record.add_argument("--cc", action="append", default=[], metavar="NAME",
-                        help="only with this congestion control; * stands for anything")
+                        help="only sockets with this congestion control; * matches any text")
     record.add_argument("--cookie", action="append", default=[], type=cookie, metavar="COOKIE",
-                        help="only this socket, see ss -e (there in hex: 0x...)")
+                        help="only this socket; ss -e prints cookies, in hex: 0x...")
     record.add_argument("--filter", metavar="EXPRESSION",
-                        help="and this, in tracefs' words, on the events' fields")
+                        help="a further condition on the events' fields, in the syntax of tracefs")
     record.add_argument("--buffer", type=kilobytes, default=4096, metavar="KIB",
                         help="kernel buffer of each CPU (default: %(default)s)")
     decode = commands.add_parser("decode", help="make a table of saved raw pages")
-    decode.add_argument("folder", metavar="DIR", help="what record --raw, or a run of the lab, left")
+    decode.add_argument("folder", metavar="DIR", help="a folder of record --raw, or a run of the lab")
     output(decode)
     commands.add_parser("columns", help="print the table's columns: name, unit, events, meaning")
     return parser.parse_args(arguments)
@@ -153,7 +153,7 @@ def record(options):
     if options.raw:
         os.makedirs(options.raw, exist_ok=True)
         if any(name.startswith("trace.") for name in os.listdir(options.raw)):
-            raise tracefs.TraceError(f"{options.raw} holds a recording already")
+            raise tracefs.TraceError(f"{options.raw} already has a recording")
     beside = os.path.dirname(os.path.abspath(options.output)) if options.output else None
     folder = options.raw or tempfile.mkdtemp(prefix=".satcc-log-", dir=beside)
     try:

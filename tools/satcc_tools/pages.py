@@ -42,7 +42,7 @@ class Layout:
         now, commit = self._head.unpack_from(page)
         end = self.data + (commit & LENGTH)
         if end > len(page):
-            raise ValueError("more on a page than it has room for")
+            raise ValueError("a page's records exceed its size")
         missed = 0
         if commit & MISSED:
             missed = self._count.unpack_from(page, end)[0] if commit & MISSED_STORED else None

@@ -182,7 +182,7 @@ GRAPHS = (
                         handle("srtt", lw=0.7), handle("RTO", color=ORANGE)]),
     Graph("goodput", "Goodput", "Mbit/s",
           "Data known to be at the receiver, by ACK or SACK, in the 10 s before each full second (at "
-          "the start in what there is of 10 s); and the highest ACK by the time it took.",
+          "the start since the first SYN); and the highest ACK divided by its time.",
           draw_goodput, goodput_legend),
     Graph("gaps", "Gaps between segments", "ms",
           "Time from one segment with data to the next. Dots near the line of the pacing rate are "
@@ -326,10 +326,12 @@ def parse(arguments):
     parser.add_argument("--port", help="the largest flow with this port at either end")
     parser.add_argument("--list", action="store_true", help="list the flows and draw nothing")
     parser.add_argument("--from", dest="begin", type=float, default=0.0, metavar="SECONDS",
-                        help="draw from here, in time of the graphs")
-    parser.add_argument("--to", dest="end", type=float, metavar="SECONDS", help="up to here")
-    parser.add_argument("--svg", action="store_true", help="each graph as a file, and an overview")
-    parser.add_argument("--png", action="store_true", help="likewise, 1200 pixels wide")
+                        help="draw from this time of the graphs on")
+    parser.add_argument("--to", dest="end", type=float, metavar="SECONDS", help="draw up to this time")
+    parser.add_argument("--svg", action="store_true",
+                        help="also write each graph and an overview as SVG files")
+    parser.add_argument("--png", action="store_true",
+                        help="also write them as PNG files, 1200 pixels wide")
     return parser.parse_args(arguments)
 
 
@@ -343,7 +345,7 @@ def choose(flows, cookie=None, port=None):
     fit = [flow for flow in flows.values() if (cookie is None or flow.cookie == cookie)
            and (port is None or port in flow.ports)]
     if not fit:
-        raise table.TableError("no such flow; --list tells which there are" if flows
+        raise table.TableError("no such flow; --list prints the flows" if flows
                                else "no flow in this table")
     return max(fit, key=lambda flow: flow.data), len(fit)
 
@@ -365,7 +367,7 @@ def draw(options):
     end = flow.end_s - flow.start_s
     limits = (options.begin, options.end if options.end is not None else end or 1.0)
     if not limits[0] < limits[1]:
-        raise table.TableError("nothing to draw: --from is not before --to or the flow's end")
+        raise table.TableError("nothing to draw: --from must be before --to and the flow's end")
     os.makedirs(options.output, exist_ok=True)
     stem = os.path.join(options.output, os.path.splitext(os.path.basename(source))[0].replace(" ", "-"))
     pictures = []

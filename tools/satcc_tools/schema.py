@@ -81,7 +81,7 @@ COLUMNS = (
     _column("clamp", "segments", (WINDOW,), "the largest cwnd allowed; empty: any",
             none=2**32 - 1),
     _column("clamp_old", "segments", (WINDOW,), "clamp before; empty: any", none=2**32 - 1),
-    _column("missed", "records", (MISSED,), "so many are missing before this row; empty: some",
+    _column("missed", "records", (MISSED,), "how many are missing before this row; empty: unknown",
             made=True),
 )
 NAMES = tuple(column.name for column in COLUMNS)

@@ -82,7 +82,7 @@ class Source:
                 if not page:
                     return
                 if len(page) < layout.size:
-                    raise TableError(f"{self.path}: cut short within a page")
+                    raise TableError(f"{self.path}: truncated within a page")
                 try:
                     start, _, missed = layout.split(page)
                     if missed != 0:
@@ -145,7 +145,7 @@ class Rows:
                   if kind.name.partition(":")[2] in schema.EVENTS
                   and kind.name.startswith("satcc:")}
         if not makers:
-            raise TableError("none of satcc's events is in this recording")
+            raise TableError("the recording has no event of satcc")
         merged = iter(sources[0]) if len(sources) == 1 else heapq.merge(*sources, key=itemgetter(0))
         first = now = None
         for now, kind, values in merged:

@@ -50,7 +50,7 @@ def peer(text):
     if mapped and network.prefixlen >= 96:
         return peer(f"{mapped}/{network.prefixlen - 96}")
     if network.prefixlen > 64 and "/" in text:
-        raise TraceError(f"{text}: IPv6 prefixes can be filtered up to /64")
+        raise TraceError(f"{text}: the filter takes IPv6 prefixes up to /64")
     if network.prefixlen > 64:
         raise TraceError(f"{text}: a single IPv6 address cannot be filtered; its prefix can, "
                          f"up to /64")

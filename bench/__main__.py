@@ -17,13 +17,13 @@ usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes
   readme      write the READMEs' tables from the results
   oracle      recompute every window of a kept run
   calibrate   compare the emulated link with what its scenario claims
-  boots       boot the guest again and again and compare its memory
+  boots       boot the guest many times and compare its memory
   links       write the data file of a hundred random links
-  prune       remove kept runs of another image or emulator than the current
+  prune       remove kept runs of other images and emulators
 
 options of the comparison:
-  --kernel SERIES   series of the packaged kernel: 6.1 (default), 6.12, 5.10, newest; -rt: PREEMPT_RT
-  --fresh           play every run again
+  --kernel SERIES   series of the packaged kernel: 6.1 (default), 6.12, 5.10, newest; -rt for PREEMPT_RT
+  --fresh           ignore cached runs
   --name NAME       write to results/NAME (geo)
   --long            add a 100 Mbit/s link with random loss"""
 

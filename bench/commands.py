@@ -146,23 +146,23 @@ def add_lab_options(parser, kernel=argparse.SUPPRESS, fresh=argparse.SUPPRESS,
                     name=argparse.SUPPRESS) -> None:
     parser.add_argument("--kernel", default=kernel,
                         help="series of the packaged kernel: 6.1 (the default), 6.12, 5.10, newest; "
-                             "with -rt behind it PREEMPT_RT")
+                             "append -rt for PREEMPT_RT")
     parser.add_argument("--fresh", action="store_true", default=fresh,
-                        help="run again what the cache has")
+                        help="ignore cached runs")
     parser.add_argument("--name", default=name, help="folder under results/ (geo)")
 
 
 def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m bench")
     add_lab_options(parser, kernel="6.1", fresh=False, name="geo")
-    parser.add_argument("--long", action="store_true", help="a faster link at random loss, too")
+    parser.add_argument("--long", action="store_true", help="add a 100 Mbit/s link with random loss")
     commands = parser.add_subparsers(dest="command")
     one = commands.add_parser("run", help="play one scenario file")
     add_lab_options(one)        # behind `run`, too; without a default, which would undo those before
     one.add_argument("file", type=Path)
     one.add_argument("--seed", type=int)
     one.add_argument("--cc", metavar="NAME[,NAME...]",
-                     help="the congestion control of all flows, or of each in its order")
+                     help="one congestion control for all flows, or one for each flow in order")
     one.add_argument("--engine", choices=("lab", "host"), default="lab",
                      help="lab: a kernel in virtual time; host: this machine, in real time")
     one.add_argument("--keep", action="store_true",
@@ -173,7 +173,7 @@ def command_line() -> argparse.ArgumentParser:
     for each in (one, again):
         each.add_argument("--gdb", action="store_true",
                           help="wait for gdb, with the kernel's and the modules' symbols")
-    commands.add_parser("prune", help="remove kept runs of another image or emulator than the current")
+    commands.add_parser("prune", help="remove kept runs of other images and emulators")
     return parser
 
 

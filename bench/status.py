@@ -27,5 +27,5 @@ def status_of(name: str, work: Callable[[], int | None]) -> int:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"{name}: interrupted; finished runs are kept, the next call goes on", file=sys.stderr)
+        print(f"{name}: interrupted; finished runs are kept, and the next call resumes", file=sys.stderr)
         return 130

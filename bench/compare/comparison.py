@@ -203,7 +203,7 @@ def _beside_items(beside: Beside, policies) -> list[Item]:
     """Two flows that start together: the policy's, and the rival's.  The rival is among the policies:
     what it gets beside another of its kind is what the others are held against."""
     if beside.rival not in [policy.label for policy in policies]:
-        raise LabError(f"compare.toml: beside: the rival {beside.rival} is not among the policies")
+        raise LabError(f"compare.toml: beside: the rival {beside.rival} is not one of the policies")
     items = []
     for name in beside.links:
         base = _read(name)

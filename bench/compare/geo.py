@@ -68,7 +68,7 @@ class Row(schema.Table):
 
     def rules(self) -> None:
         if self.objectives_s and len(self.objectives_s) != len(self.bytes):
-            raise ValueError("objectives_s has not one entry for each of bytes")
+            raise ValueError("objectives_s needs one entry for each of bytes")
 
     @property
     def random(self) -> bool:
@@ -274,6 +274,6 @@ def play(arguments, console: Console) -> None:
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench geo", description=__doc__.splitlines()[0])
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel (6.1)")
-    parser.add_argument("--fresh", action="store_true", help="run again what the cache has")
+    parser.add_argument("--fresh", action="store_true", help="ignore cached runs")
     arguments = parser.parse_args(words)
     return status_of("bench geo", lambda: play(arguments, Console(highlight=False)))

@@ -150,7 +150,7 @@ PLOTS = (
     Plot("goodput", "Goodput over time", "time since the first SYN, s",
          "Mbit/s",
          "Payload acknowledged in the 10 s before, each second of the 60 s run "
-         "without loss (at the start, in what there is of 10 s). Dashed: the "
+         "without loss (at the start, since the first SYN). Dashed: the "
          "net rate of the link. Above it is data that had waited for a "
          "retransmission, acknowledged at once.",
          goodput_limits, draw_goodput,

@@ -26,10 +26,10 @@ def _spin(parent: int):
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench boots", description=__doc__.splitlines()[0])
-    parser.add_argument("boots", type=int, help="how many")
+    parser.add_argument("boots", type=int, help="number of boots")
     parser.add_argument("--kernel", default="6.1")
     parser.add_argument("--busy", type=int, default=2 * len(os.sched_getaffinity(0)),
-                        help="processes that do nothing but take processor time (%(default)s)")
+                        help="number of processes that load the host meanwhile (%(default)s)")
     arguments = parser.parse_args(words)
     for _ in range(arguments.busy):
         multiprocessing.Process(target=_spin, args=(os.getpid(),), daemon=True).start()

@@ -231,7 +231,7 @@ def _libraries(program: Path, root: Path) -> set[Path]:
             found = [path for folder in ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64")
                      if (path := root / folder / name).exists()]
             if not found:
-                raise LabError(f"{program.name} needs {name}, which no package brought")
+                raise LabError(f"{program.name} needs {name}, which no package has")
             library = found[0]
             if library not in needed:
                 needed.add(library)
@@ -371,7 +371,7 @@ def build(series: str = "6.1", instead: tuple = (), extras: tuple[str, ...] = ()
     instead: build_modules()'s.  extras: names of EXTRAS the guest has, too.
     """
     if " " in str(BUILD):
-        raise LabError(f"kbuild cannot work below a path with a space in it: {BUILD}")
+        raise LabError(f"kbuild cannot work below a path with a space: {BUILD}")
     folder = BUILD / "lab"
     folder.mkdir(parents=True, exist_ok=True)
     with locked("image"):

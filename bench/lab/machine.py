@@ -189,7 +189,7 @@ class Monitor:
             if interrupted.is_set():
                 raise LabError("interrupted")
             if self.ended:
-                raise LabError(f"the emulator ended while it was asked to {command}")
+                raise LabError(f"the emulator ended during the command {command}")
             self.look()
         return self.answers.pop(number)
 
@@ -236,7 +236,7 @@ class Silence:
     def _judge(self, instructions: int, clock: datetime.datetime):
         self._first = self._first or clock
         if (clock - self._first).total_seconds() > SILENCE_S:
-            raise LabError(f"the guest has printed nothing for {SILENCE_S} s of its own time")
+            raise LabError(f"the guest printed nothing for {SILENCE_S} s of virtual time")
         now = instructions, clock
         self._repeated = self._repeated + 1 if now == self._last else 0
         self._last = now
@@ -466,7 +466,7 @@ def _unpack(path: Path) -> dict[str, bytes]:
     blob = path.read_bytes()
     # Two zero blocks end an archive: without them it was cut short.
     if len(blob) < 1024 or blob[-1024:].strip(b"\0"):
-        raise LabError("the guest's results are cut short")
+        raise LabError("the guest's results are truncated")
     try:
         with tarfile.open(fileobj=io.BytesIO(blob)) as tar:
             return {member.name.removeprefix("./"): tar.extractfile(member).read()

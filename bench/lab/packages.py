@@ -122,7 +122,7 @@ def _files(names: list[str], with_depends: bool, suite: str = OWN) -> dict[str, 
         words = [line.split() for line in said.splitlines() if line.startswith("'")]
         found = {name: " ".join(rest) for _, name, *rest in words}
         if not found:
-            raise LabError(f"apt names no file of {' '.join(names)}")
+            raise LabError(f"apt offers no file for {' '.join(names)}")
         kept.parent.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}")
         part.write_text(json.dumps(found, indent=1))
@@ -228,7 +228,7 @@ def _unpack(names: list[str], into: Path, with_depends: bool, suite: str, whole:
         _apt("apt-get", "-qq", "download", *names, cwd=debs, suite=suite)
     fetched = sorted(debs.glob("*.deb"))
     if len(fetched) != len(files):
-        raise LabError(f"apt fetched {len(fetched)} files of {' '.join(names)}, "
+        raise LabError(f"apt fetched {len(fetched)} files for {' '.join(names)}, "
                        f"not the {len(files)} it named")
     if whole:
         _merge_usr(scratch)

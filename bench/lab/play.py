@@ -51,14 +51,14 @@ def check(scenario: Scenario, files: dict[str, bytes], may_miss: bool = False) -
         # entries: what is still in the buffer after it was read.
         for name in ("overrun", "commit overrun", "dropped events", "entries"):
             if int(stats[name]):
-                raise LabError(f"the trace has lost events ({name}: {stats[name]})")
+                raise LabError(f"the kernel dropped trace events ({name}: {stats[name]})")
     if job.witnessed(scenario) and int(files["witness.lost"]) and not may_miss:
-        raise LabError(f"satcc_log has missed {files['witness.lost'].decode().strip()} records")
+        raise LabError(f"satcc_log missed {files['witness.lost'].decode().strip()} records")
     if scenario.capture:
         for name in scenario.captures:
             said = files.get(f"{name}.tcpdump", b"0 packets dropped by kernel").decode()
             if "\n0 packets dropped by kernel" not in "\n" + said:
-                raise LabError(f"the capture {name} has lost packets")
+                raise LabError(f"the capture {name} lost packets")
     proof.check(scenario, files)
     satlink.check_results(scenario, files)
     for number, flow in enumerate(scenario.flows):
@@ -146,7 +146,7 @@ class Lab:
         except ValueError:
             reason = f"{META} is not what the run left"
         if reason:
-            print(f"bench: {folder.relative_to(TOP)}: {reason}; played anew", file=sys.stderr)
+            print(f"bench: {folder.relative_to(TOP)}: {reason}; playing it again", file=sys.stderr)
             return None
         os.utime(folder)            # the oldest go first, see prune.py
         return Run(scenario, folder, meta, True)

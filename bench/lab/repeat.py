@@ -70,11 +70,11 @@ def again(folder: Path, console: Console, gdb: bool = False) -> int:
         about = json.loads((folder / "about.json").read_text())
         job = {path.name: path.read_bytes() for path in (folder / "job").iterdir()}
     except (OSError, ValueError, KeyError):
-        raise LabError(f"{folder}: no folder of a stored job (build/failed/..., build/kept/...)"
+        raise LabError(f"{folder} is not the folder of a stored job (build/failed/..., build/kept/...)"
                        ) from None
     now = image.build(packages.series_of(about["kernel"]), extras=tuple(about["extras"]))
     if now.identity != about["image"]:
-        console.print("the image is not that of the run: its packets differ")
+        console.print("the image has changed since the run, so the packets differ")
     log = folder / "again.log"
     try:
         stub = debug.announced(now, console) if gdb else None

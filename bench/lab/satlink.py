@@ -100,7 +100,7 @@ def check_results(scenario, files: dict[str, bytes]) -> None:
         except (KeyError, IndexError, ValueError):
             raise LabError(f"{where} left no result") from None
         if result["refused"]:
-            raise LabError(f"{where} could not hand over {result['refused']} packets")
+            raise LabError(f"{where} could not deliver {result['refused']} packets")
         if dropped:
             raise LabError(f"{where} did not take {dropped} packets from its device")
         ways = ["out_packets", "queue_drops", "error_losses", "inside"]
@@ -108,4 +108,4 @@ def check_results(scenario, files: dict[str, bytes]) -> None:
             ways.append("merged")
         missing = result["in_packets"] - sum(result[name] for name in ways)
         if missing:
-            raise LabError(f"{where} cannot account for {missing} packets")
+            raise LabError(f"{where}: the counters lack {missing} packets")

@@ -31,7 +31,7 @@ def work(arguments, console: Console) -> int:
 
     rows = results.rows(matrix, [kernel.series for kernel in chosen], arguments.fresh, tell, missing)
     if not rows:
-        raise LabError("no kernel could be tried")
+        raise LabError("no kernel could be tested")
     console.print(table.table(rows), soft_wrap=True, markup=False)
     if not arguments.series:
         page = table.PAGE
@@ -45,6 +45,6 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench matrix", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("series", nargs="*", help="kernels of kernels.toml (all)")
-    parser.add_argument("--fresh", action="store_true", help="ask again what was kept")
+    parser.add_argument("--fresh", action="store_true", help="ignore kept results")
     arguments = parser.parse_args(words)
     return status_of("matrix", lambda: work(arguments, Console(highlight=False)))

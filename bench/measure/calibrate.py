@@ -176,7 +176,7 @@ def play(lab: Lab, stage: dict, trains: list[Train], *, reverse: dict | None = N
     run = lab.run(made)
     came = np.frombuffer(run.read("probe.bin"), RECORD)
     if len(came) < 2:
-        raise LabError("the probe's packets did not come")
+        raise LabError("the probe's packets did not arrive")
     return Probe(run, tuple(trains), came)
 
 
@@ -479,9 +479,9 @@ def rows(lab: Lab, scale: int) -> list[dict]:
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench calibrate",
                                      description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help=f"{FULL} times the packets")
+    parser.add_argument("--full", action="store_true", help=f"send {FULL} times as many packets")
     parser.add_argument("--kernel", default="6.1")
-    parser.add_argument("--json", type=Path, help="write the rows here")
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
     given = parser.parse_args(words)
     try:
         lab = Lab(given.kernel, extras=("papers",))

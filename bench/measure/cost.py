@@ -152,7 +152,7 @@ def account(known: dict, exits: np.ndarray, interrupts: np.ndarray, acks: int) -
     interrupts: their times, rising.  acks: how many the sender received.
     """
     if len(exits) and exits["depth"].max() > 0:
-        raise LabError("cost: a callback calls another, whose tracing is in its time")
+        raise LabError("cost: a callback calls another traced one, so the times overlap")
     took = (exits["rettime"] - exits["calltime"]).astype("i8")
     hit = (np.searchsorted(interrupts, exits["rettime"], side="right")
            > np.searchsorted(interrupts, exits["calltime"], side="left"))
@@ -195,7 +195,7 @@ def of_run(run: Run) -> Cost:
     stats = dict(line.split(": ", 1) for line in run.read("cost.stats").decode().splitlines())
     for name in ("overrun", "commit overrun", "dropped events", "entries"):
         if int(stats[name]):
-            raise LabError(f"cost: the trace has lost records ({name}: {stats[name]})")
+            raise LabError(f"cost: the trace lost records ({name}: {stats[name]})")
     events = trace.events(run.read("cost.raw"), run.read("cost.formats").decode())
     _, exits = events.pop("ftrace:funcgraph_exit")
     interrupts = np.sort(np.concatenate([times for times, _ in events.values()]))

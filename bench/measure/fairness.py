@@ -25,7 +25,7 @@ def _ends(run: Run) -> tuple[float, float]:
     """The first and the last of a run's sample times, s."""
     times = run.scenario.samples_s
     if len(times) < 2:
-        raise LabError("a share needs two times of samples_s")
+        raise LabError("a share needs two times in samples_s")
     return times[0], times[-1]
 
 
@@ -35,7 +35,7 @@ def acked_bytes(said: str, port: int) -> int:
         if line.split()[4].endswith(f":{port}"):
             found = re.search(r"\bbytes_acked:(\d+)", line)
             return int(found[1]) if found else 0        # nothing yet: no such word
-    raise LabError(f"no connection to port {port} in a sample: it is taken before the flow or after")
+    raise LabError(f"no connection to port {port} in a sample: the flow had not begun or had ended")
 
 
 def share_kbit(run: Run, flow: int = 0) -> float:
@@ -162,7 +162,7 @@ def reverse_kbit(run: Run, flow: int = 0, to_s: float | None = None) -> float:
 
 def _end_s(run: Run, flow: int, found: received.Arrivals, to_s: float | None) -> float:
     if not len(found.t):
-        raise LabError(f"nothing of flow {flow} came to the receiver")
+        raise LabError(f"the receiver got no packet of flow {flow}")
     return to_s if to_s is not None else run.scenario.flows[flow].seconds or float(found.t[-1])
 
 

@@ -71,5 +71,5 @@ def of_run(run: Run, mode: str) -> Overhead:
 def table(overheads: list[Overhead]) -> list[dict]:
     """One row a mode, in their order; the first is what the others are compared with."""
     if len({(each.segments, each.acks) for each in overheads}) != 1:
-        raise LabError("overhead: the runs had not the same packets")
+        raise LabError("overhead: the runs differ in their packets")
     return [each.added(overheads[0]) for each in overheads]

@@ -87,7 +87,7 @@ def page_s(run: Run, flow: int = 0) -> float | None:
     if not len(asked) or not len(replied):
         return None
     if len(np.unique(asked.sport)) > 1:
-        raise LabError(f"flow {flow}: the page came over more than one connection")
+        raise LabError(f"flow {flow}: more than one connection carried the page")
     # The body ends where the replies do; that all of it came is checked by what was acknowledged.
     ends = replied.seq + replied.length
     last = pcap.unwrap(ends, int(replied.seq[0])).max()

@@ -100,7 +100,7 @@ def received_mbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None
     t, total = _acknowledged(run, flow)
     end = to_s if to_s is not None else _end_s(run, flow, t)
     if end <= from_s:
-        raise LabError(f"flow {flow}: nothing lies between {from_s} and {end} s")
+        raise LabError(f"flow {flow}: no packet between {from_s} and {end} s")
     had = by(t, total, np.array([from_s, end]))
     return float(had[1] - had[0]) * 8 / (end - from_s) / 1e6
 

@@ -32,7 +32,7 @@ def over_equal_share(run: Run, source: str = "sender") -> float:
     """What a flow of a host gets on the mean, over the mean of all flows: 1 is an equal share."""
     everyone = [fairness.share_kbit(run, number) for number in range(len(run.scenario.flows))]
     if not sum(everyone):
-        raise LabError("no flow got anything between the samples")
+        raise LabError("no flow made progress between the samples")
     return float(np.mean(_rates(run, source)) / np.mean(everyone))
 
 

@@ -37,7 +37,7 @@ def reopen(folder: Path) -> Run:
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench oracle", description=__doc__)
-    parser.add_argument("folder", nargs="+", type=Path, help="a run: build/runs/<xx>/<identity>")
+    parser.add_argument("folder", nargs="+", type=Path, help="of a run: build/runs/<xx>/<identity>")
     differing = 0
     for folder in parser.parse_args(words).folder:
         try:

@@ -97,6 +97,6 @@ def _plain(value):
         value = value.item()
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise LabError(f"a measure gave {value}")
+            raise LabError(f"a metric returned {value}")
         return float(f"{value:.9g}")
     return value

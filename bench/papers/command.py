@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """python3 -m bench papers: run the papers' experiments again and report.
 
-    play NAME    play one experiment or cell, and print its value beside the paper's
-    list         experiments, their cells and runs, and the time they take
-    link         hold the link against what it is said to do, as a workflow calls it
-    cell JOB     one job of the plan, as a workflow calls it
-    report       write the report of what is there
+    play NAME    play one experiment or cell, and print the value and the paper's value
+    list         list experiments, their cells and runs, and the time they take
+    link         calibrate the emulated link (Snakemake calls this)
+    cell JOB     play one job of the plan (Snakemake calls this)
+    report       write the report from the runs so far
 """
 
 import argparse
@@ -33,14 +33,14 @@ def make(arguments, console: Console) -> int:
                   "first use fetches packages and boots once")
     with locked("papers"):
         found, data, there = _rounds(chosen, arguments, console)
-    console.print(f"{len(seeds.verdicts(found, data))} verdicts are left open: more seeds would not "
-                  "decide them, or take more than there is time for")
+    console.print(f"{len(seeds.verdicts(found, data))} verdicts stay open: more seeds would not "
+                  "decide them, or would exceed the time budget")
     for paper, mine in results.counts(data).items():
         console.print(f"{paper}: {tables.counts_text(mine)}")
     outside = [row for row in data["link"] if not row["passed"]]
-    console.print(f"link: {len(data['link'])} figures held against what the link is said to do, "
+    console.print(f"link: {len(data['link'])} figures calibrated, "
                   f"{len(outside)} outside their tolerance")
-    console.print(f"{len(found.plan['jobs'])} runs, {there} of them there already, "
+    console.print(f"{len(found.plan['jobs'])} runs, {there} of them kept from before, "
                   f"{time.monotonic() - began:.0f} s wall on "
                   f"{arguments.cores or len(os.sched_getaffinity(0))} cores")
     console.print(f"report: {_shown(arguments.results / 'index.html')}, "
@@ -66,7 +66,7 @@ def _rounds(chosen: list, arguments, console: Console) -> tuple[results.Results,
         if there is None:
             there = sum(plan.cell_path(job, arguments.results).exists() for job in planned["jobs"])
         console.print(f"{len(planned['jobs'])} runs, {seeds.expected_s(planned) / 60:.0f} min on two "
-                      f"cores if none is there yet; with more seeds {seeds.BUDGET_S / 60:.0f} at most")
+                      f"cores if none is kept; with more seeds at most {seeds.BUDGET_S / 60:.0f} min")
         try:
             workflow.run(planned, arguments.results, console, arguments.cores, arguments.profile)
         except LabError:
@@ -94,10 +94,10 @@ def report_now(arguments) -> int:
     report.write(found, about, arguments.results)
     print(f"report: {_shown(arguments.results / 'index.html')}")
     for name, cells in found.changed.items():
-        print(f"papers: {name}: the runs of {len(cells)} cells are not what its data file describes "
-              "now, and are left out: make papers", file=sys.stderr)
+        print(f"papers: {name}: the data file no longer describes the runs of {len(cells)} cells; they "
+              "are left out: run make papers", file=sys.stderr)
     if planned.get("code") != plan.code_digest():
-        print("papers: the runs were measured by other code than this: make papers", file=sys.stderr)
+        print("papers: other code than the present measured the runs: run make papers", file=sys.stderr)
         return 1
     return 1 if found.changed else 0
 
@@ -123,7 +123,7 @@ def cells_of(experiment_id: str, labels: list[str]) -> tuple[experiment.Experime
     paper, _, name = experiment_id.partition("/")
     chosen = [one for one in experiment.load_all([paper]) if one.name == name]
     if not chosen:
-        raise LabError(f"no experiment {experiment_id}: python3 -m bench papers list")
+        raise LabError(f"no experiment {experiment_id}; python3 -m bench papers list prints them")
     asked = dict(label.split("=", 1) for label in labels if "=" in label)
     cells = [cell for cell in chosen[0].cells if asked.items() <= cell.labels.items()
              and cell.scenario and not cell.formula]
@@ -153,20 +153,20 @@ def main(words: list[str]) -> int:
     parser.add_argument("--paper", action="append", metavar="FOLDER",
                         help="only this folder of bench/scenarios; may be given more than once")
     parser.add_argument("--seeds", type=int, default=1,
-                        help="runs of what depends on the seed to begin with (1)")
+                        help="seeds in the first round (1)")
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel: 6.1 or 6.12")
-    parser.add_argument("--profile", help="a Snakemake profile: where and how jobs run")
-    parser.add_argument("--cores", type=int, help="of this machine to use (all)")
-    parser.add_argument("--results", type=Path, default=plan.RESULTS, help="folder for what is made")
+    parser.add_argument("--profile", help="Snakemake profile that says where and how jobs run")
+    parser.add_argument("--cores", type=int, help="number of this machine's cores to use (all)")
+    parser.add_argument("--results", type=Path, default=plan.RESULTS, help="folder for the results")
     commands = parser.add_subparsers(dest="command")
-    commands.add_parser("list", help="what there is to run")
-    commands.add_parser("link", help="hold the link against what it is said to do")
-    commands.add_parser("report", help="write the report of what is there")
-    play = commands.add_parser("play", help="play one experiment, or the cells of it that labels name")
+    commands.add_parser("list", help="list experiments, their cells and runs, and the time they take")
+    commands.add_parser("link", help="calibrate the emulated link")
+    commands.add_parser("report", help="write the report from the runs so far")
+    play = commands.add_parser("play", help="play one experiment, or only the cells with these labels")
     play.add_argument("experiment", help="as `list` prints it: marchese/table1")
     play.add_argument("label", nargs="*", help="AXIS=LABEL")
-    play.add_argument("--seed", type=int, default=0, help="the how-manieth of its seeds (0, the first)")
-    one = commands.add_parser("cell", help="one job of the plan")
+    play.add_argument("--seed", type=int, default=0, help="index of the seed (0: the first)")
+    one = commands.add_parser("cell", help="play one job of the plan (Snakemake calls this)")
     one.add_argument("job")
     arguments = parser.parse_args(words)
     arguments.results = arguments.results.resolve()

@@ -115,7 +115,7 @@ class Null(schema.Table):
     def rules(self) -> None:
         for label, other in self.of.items():
             if label == other:
-                raise ValueError(f"{label!r} is without its idea itself")
+                raise ValueError(f"{label!r} is listed as its own null")
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ class Experiment(schema.Table):
         if not self.gain:
             schema.parse_below("arguments", metrics.arguments_of(self.metric), self.arguments)
         if len({axis.name for axis in self.axes}) != len(self.axes):
-            raise ValueError("axis: two of one name")
+            raise ValueError("axis: two have the same name")
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -339,7 +339,7 @@ def papers(folder: Path = FOLDER) -> dict[str, Paper]:
     for path in (path for path in folder.iterdir() if path.is_dir()):
         names = {file.name for file in path.glob("*.toml")}
         if ABOUT not in names:
-            raise LabError(f"{path}: no {ABOUT}, which says what paper the folder is of")
+            raise LabError(f"{path}: no {ABOUT}, which names the paper of the folder")
         if names == {ABOUT}:
             raise LabError(f"{path}: no experiment beside {ABOUT}")
         about[path.name] = schema.read(Paper, schema.parsed(path / ABOUT), str(path / ABOUT))
@@ -456,7 +456,7 @@ def _cells(base: dict, axes: tuple[Axis, ...], where: str) -> Iterator[Cell]:
                    for value in values for name, wanted in value.only.items()):
             continue
         if tuple(labels.values()) in seen:
-            raise LabError(f"{here}: two cells of these labels")
+            raise LabError(f"{here}: two cells have these labels")
         seen.add(tuple(labels.values()))
         table = copy.deepcopy(base)
         for value in values:
@@ -483,14 +483,14 @@ def _put(node, parts: list[str], new, where: str) -> None:
         chosen = [number for number, entry in enumerate(node)
                   if part in ("*", str(number)) or isinstance(entry, dict) and entry.get("name") == part]
         if not chosen:
-            raise LabError(f"{where}: there is no {part!r}")
+            raise LabError(f"{where}: no entry {part!r}")
         for number in chosen:
             if rest:
                 _put(node[number], rest, new, where)
             else:
                 node[number] = copy.deepcopy(new)
     elif not isinstance(node, dict):
-        raise LabError(f"{where}: {part!r} is below something that is no table")
+        raise LabError(f"{where}: {part!r} is below an entry that is not a table")
     elif rest:
         _put(node.setdefault(part, {}), rest, new, where)
     else:

@@ -54,7 +54,7 @@ def fields(text: str) -> dict[str, list]:
             else:
                 scopes[-1].append((name, [offset, size, signed, int(bit or 0), int(bits or 8 * size)]))
         elif line.strip().endswith("];") or re.match(r"\s*\}\s*\w+\[", line):
-            raise LabError(f"a struct of a policy has a member this cannot read: {line.strip()}")
+            raise LabError(f"cannot parse a member of a policy's struct: {line.strip()}")
     return dict(scopes[0])
 
 

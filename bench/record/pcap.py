@@ -47,12 +47,12 @@ class Packets:
 def read(blob: bytes) -> Packets:
     """Parse a nanosecond pcap.  A packet that is not what this reads is a LabError."""
     if len(blob) < 24 or struct.unpack_from("<I", blob)[0] != MAGIC_NS:
-        raise LabError("not a nanosecond pcap")
+        raise LabError("the capture is not a nanosecond pcap")
     rows, raw, at = [], [], 24
     header, tcp = struct.Struct("<IIII"), struct.Struct(">HHIIBBH")
     while at < len(blob):
         if at + 16 > len(blob):
-            raise LabError("the capture is cut short")
+            raise LabError("the capture is truncated")
         seconds, nanos, kept, wire = header.unpack_from(blob, at)
         at += 16
         family = ETHERTYPE.get(int.from_bytes(blob[at + 12:at + 14], "big"))
@@ -63,7 +63,7 @@ def read(blob: bytes) -> Packets:
             ip_size = 40
             total = 40 + int.from_bytes(blob[at + 18:at + 20], "big")
         else:
-            raise LabError("the capture has something else than IP")
+            raise LabError("the capture has a packet that is not IP")
         start = at + 14 + ip_size
         sport, dport, seq, ack, offset, flags, window = tcp.unpack_from(blob, start)
         size = (offset >> 4) * 4

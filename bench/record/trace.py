@@ -48,7 +48,7 @@ def _records(page: bytes):
     """(time in ns, offset of the payload, its length) of every event of one page."""
     try:
         if LAYOUT.split(page)[2] != 0:
-            raise LabError("the trace has lost events")
+            raise LabError("the kernel dropped trace events")
         yield from LAYOUT.records(page)
     except (ValueError, struct.error) as error:
         raise LabError(f"the trace cannot be read: {error}") from None

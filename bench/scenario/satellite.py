@@ -73,14 +73,14 @@ class Mac(Table):
 
     def rules(self) -> None:
         if self.slot_bytes < 1:
-            raise ValueError("a slot carries nothing")
+            raise ValueError("a slot is too small for one byte")
         for name in ("static_kbit", "cap_kbit"):
             slots = getattr(self, name) / self.granularity_kbit
             if not math.isclose(slots, round(slots), abs_tol=1e-6) or not 0 <= slots <= self.slots:
                 raise ValueError(f"{name} is not a whole number of slots of "
                                  f"{self.granularity_kbit:g} kbit/s")
         if not self.static_slots <= self.cap_slots or not self.cap_slots:
-            raise ValueError("cap_kbit is below static_kbit, or nothing")
+            raise ValueError("cap_kbit must be above 0 and at least static_kbit")
         if self.allocation_ms > MAX_LAG * self.superframe_ms:
             raise ValueError(f"allocation_ms is at most {MAX_LAG} super-frames")
 
@@ -110,7 +110,7 @@ class Errors(Table):
     def mean_loss(self, size: int) -> float:
         """Part of the packets of so many bytes that is lost in the long run, by bits or by fades."""
         if self.frame_bytes:
-            raise LabError("how much coded frames take with them depends on when packets come")
+            raise LabError("the loss of coded frames depends on the arrival times of the packets")
         if self.ber:
             return -math.expm1(8 * size * math.log1p(-self.ber))
         return (self.good_s * self.loss_good_pct + self.bad_s * self.loss_bad_pct) \
@@ -140,15 +140,15 @@ def rules(stage) -> None:
     """A stage that satlink plays: what it has must fit together and be all there is."""
     for name in ("rate_mbit", "loss_pct", "reorder_pct", "duplicate_pct", "ecn"):
         if getattr(stage, name):
-            raise ValueError(f"{name} beside mac, errors, delay_series or merge_ms; "
+            raise ValueError(f"{name} cannot be combined with mac, errors, delay_series or merge_ms; "
                              "put it on another hop")
     if stage.merge_bytes and not stage.merge_ms:
-        raise ValueError("merge_bytes without merge_ms, which ends the wait for so many")
+        raise ValueError("merge_bytes needs merge_ms, which limits the wait")
     if stage.merge_ms and stage.mac:
-        raise ValueError("merge_ms beside mac; put it on the hop before")
+        raise ValueError("merge_ms cannot be combined with mac; put it on the hop before")
     if stage.mac and stage.errors and stage.errors.good_s:
         # satlink has one log, and both have rows of their own for it.
-        raise ValueError("fades beside mac; put the errors on the next hop")
+        raise ValueError("errors.good_s cannot be combined with mac; put the errors on the next hop")
     if stage.delay_series:
         if stage.delay_ms:
             raise ValueError("either delay_ms or delay_series")

@@ -188,15 +188,15 @@ class Stage(schema.Table):
         if self.rate_mbit and sum(queues) != 1:
             raise ValueError("a rate needs one of queue_bdp, queue_packets and queue_bytes")
         if not self.rate_mbit and (any(queues) or self.aqm):
-            raise ValueError("a queue without a rate")
+            raise ValueError("a queue needs a rate")
         if self.queue_bytes and self.aqm not in ("", "red"):
             raise ValueError(f"{self.aqm} counts packets, not bytes")
         if bool(self.red) != (self.aqm == "red"):
             raise ValueError('aqm = "red" goes with red, which says when it drops')
         if self.reorder_pct and not self.delay_ms:
-            raise ValueError("reorder_pct without a delay to skip")
+            raise ValueError("reorder_pct needs a delay")
         if self.ecn and not (self.loss_pct or self.aqm):
-            raise ValueError("ecn marks what loss_pct or an aqm would take")
+            raise ValueError("ecn needs loss_pct or an aqm")
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class LinkChange(schema.Table):
 
     def rules(self) -> None:
         if not (self.forward or self.reverse):
-            raise ValueError("a change has a stage: forward, reverse or both")
+            raise ValueError("a change needs forward, reverse or both")
 
 
 # What sends: the lab's lean sender; iperf3; iperf3's UDP at a constant rate; short transfers, each
@@ -280,7 +280,7 @@ class Flow(schema.Table):
         if any(getattr(self, name) for name in own) and self.tool != "flow":
             raise ValueError(f"{', '.join(own)} are for the tool flow")
         if self.passive and (self.mptcp or self.reconnect) or self.listener and not self.passive:
-            raise ValueError("mptcp and reconnect are for who connects, listener for passive")
+            raise ValueError("mptcp and reconnect are for connecting flows, listener for passive ones")
         if self.reconnect and not self.bytes:
             raise ValueError("reconnect goes with bytes")
         if bool(self.write_ms) != bool(self.write_bytes):
@@ -507,7 +507,7 @@ class Scenario(schema.Table):
     def rules(self) -> None:
         names = [hop.name for hop in self.hops]
         if len(set(names)) != len(names):
-            raise ValueError("hop: two of one name")
+            raise ValueError("hop: two have the same name")
         if self.family != 4 and any(hop.pep for hop in self.hops):
             raise ValueError("pep is for family 4")
         if self.family == 6 and self.mtu < IPV6_LEAST_MTU:

@@ -291,5 +291,5 @@ def test_overhead_is_what_is_more_than_without():
     assert (first["per_segment"], first["per_record"]) == (0, None)
     assert (second["per_segment"], second["per_record"]) == (1000, 2000)
     assert second["per_packet"] == pytest.approx(100_000 / 150)
-    with pytest.raises(LabError, match="same packets"):
+    with pytest.raises(LabError, match="differ in their packets"):
         overhead.table([plain, overhead.Overhead("all three", 1, 101, 50, 100)])

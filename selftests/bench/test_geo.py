@@ -105,7 +105,7 @@ def test_the_table_has_every_cell():
 @pytest.mark.parametrize("changes, error", [
     ({"rate": 3}, r"geo.toml: group.row\[0\].rate = 3: unknown key"),
     ({"forward_mbit": 0}, r"group.row\[0\].forward_mbit = 0: a number from 0.001"),
-    ({"objectives_s": [1, 2]}, "objectives_s has not one entry for each of bytes")])
+    ({"objectives_s": [1, 2]}, "objectives_s needs one entry for each of bytes")])
 def test_a_wrong_row_is_refused(changes, error):
     table = {"name": "L", "forward_mbit": 1, "return_mbit": 1, **changes}
     with pytest.raises(LabError, match=error):

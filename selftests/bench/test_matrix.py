@@ -292,7 +292,7 @@ def test_the_command_writes_the_page_only_for_all_kernels(asked, monkeypatch, tm
     assert "5.10: no row: no packaged kernel 5.10" in capsys.readouterr().out
     assert page.read_text().count("| 6.1.0-1-amd64 |") == len(kernels.load().kernel) - 1
     assert command.main(["5.10"]) == 1
-    assert "no kernel could be tried" in capsys.readouterr().err
+    assert "no kernel could be tested" in capsys.readouterr().err
 
 
 def test_the_scenario_of_the_data_file_exists():

@@ -110,12 +110,12 @@ def bad_axis(number, **pairs):
     (lambda data: data.pop("source"), "source: missing"),
     (lambda data: data["claim"][0].update(maybe=1), r"claim\[0\].maybe = 1: unknown key"),
     (bad_axis(0, colour="x"), r'axis\[0\].values\[0\].colour = "x": unknown key'),
-    (bad_axis(0, set={"hop.moon.forward.rate_mbit": 1}), "there is no 'moon'"),
-    (bad_axis(0, set={"flow.0.cc.x": 1}), "below something that is no table"),
+    (bad_axis(0, set={"hop.moon.forward.rate_mbit": 1}), "no entry 'moon'"),
+    (bad_axis(0, set={"flow.0.cc.x": 1}), "below an entry that is not a table"),
     (bad_axis(0, set={"flow.0.colour": 1}), r"scenario.flow\[0\].colour = 1: unknown key"),
     (bad_axis(0, only={"planet": ["x"]}), "only names no axis 'planet'"),
     (lambda data: data.update(rfc5166=["speed"]), r'rfc5166\[0\] = "speed": one of "throughput"'),
-    (bad_axis(0, label="large"), "two cells of these labels"),
+    (bad_axis(0, label="large"), "two cells have these labels"),
     (bad_axis(1, formula="guess"), r'values\[0\].formula = "guess": one of "", "ideal'),
     (put(metric="speed"), 'metric = "speed": one of '),
     (put(arguments={"flaw": 1}), r"arguments.flaw = 1: unknown key \(known: flow, since\)"),
@@ -260,7 +260,7 @@ def test_a_new_folder_is_a_paper(tmp_path):
 
 
 @pytest.mark.parametrize("files, error", [
-    ({"one.toml": ""}, "new: no paper.toml, which says what paper the folder is of"),
+    ({"one.toml": ""}, "new: no paper.toml, which names the paper of the folder"),
     ({"paper.toml": ABOUT}, "new: no experiment beside paper.toml"),
     ({"paper.toml": 'citation = "A paper"\n', "one.toml": ""}, "new/paper.toml: year is missing"),
     ({"paper.toml": ABOUT + 'authors = "A"\n', "one.toml": ""}, "new/paper.toml: authors = "),
@@ -279,7 +279,7 @@ def test_an_unknown_paper_is_told_those_that_there_are(tmp_path):
 
 
 @pytest.mark.parametrize("words, error", [
-    (["marchese/nosuch"], "no experiment marchese/nosuch: python3 -m bench papers list"),
+    (["marchese/nosuch"], "no experiment marchese/nosuch; python3 -m bench papers list prints them"),
     (["marchese/table1", "TCP=Vegas"], "marchese/table1: no cell with TCP=Vegas; its axes: .*TCP="),
     (["marchese/table1", "MTSI"], "marchese/table1: no cell with MTSI; its axes: "),
 ])

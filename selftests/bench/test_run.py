@@ -147,7 +147,7 @@ def test_a_run_that_was_touched_is_played_anew(lab, capsys, name, content):
     assert lab.played == 2 and not again.from_cache
     said, = capsys.readouterr().err.splitlines()
     said_of = "its hash is not that of its captures" if name == "receiver.pcap" else name
-    assert said_of in said and said.endswith("; played anew")
+    assert said_of in said and said.endswith("; playing it again")
     assert not (folder / name).exists() if name == "receiver.pcap" else \
         (folder / name).read_bytes() == PLAYED[name]
     assert lab.run(made()).from_cache
@@ -165,7 +165,7 @@ def test_a_kept_run_passes_the_check_of_today(lab, capsys, monkeypatch):
     monkeypatch.setattr(play, "check", lambda scenario, files: (_ for _ in ()).throw(
         LabError("flow 0: a rule that was added")) if lab.played == 1 else None)
     assert not lab.run(made()).from_cache
-    assert "flow 0: a rule that was added; played anew" in capsys.readouterr().err
+    assert "flow 0: a rule that was added; playing it again" in capsys.readouterr().err
 
 
 def test_another_bios_is_another_run(lab, monkeypatch):
@@ -276,7 +276,7 @@ def test_a_failed_run_is_played_again(lab, build, monkeypatch):
     monkeypatch.setattr(machine, "run_job", lambda snapshot, files, console, stub: machine.Outcome(
         {"left": b"now"}, 1, 1, 1))
     assert repeat.again(folder, Console(file=printed)) == 0
-    assert (folder / "out/left").read_bytes() == b"now" and "not that of the run" in printed.getvalue()
+    assert (folder / "out/left").read_bytes() == b"now" and "has changed" in printed.getvalue()
 
 
 def test_the_last_failed_runs_are_kept(lab, build, monkeypatch):
@@ -323,7 +323,7 @@ def test_gdb_has_a_kept_run_played(lab):
 
 
 def test_what_is_no_stored_job_is_one_line(tmp_path):
-    with pytest.raises(LabError, match="no folder of a stored job"):
+    with pytest.raises(LabError, match="is not the folder of a stored job"):
         repeat.again(tmp_path, Console(file=io.StringIO()))
 
 

@@ -279,7 +279,7 @@ STAGE = {"delay_ms": 320}
     (("hop", 1, "queue"), 5, "hop[1].queue = 5: unknown key (known: forward, name, pep, "),
     (("hop", 1, "name"), "left", "hop[1] = "),
     (("hop", 1, "name"), 16 * "a", 'hop[1].name = "aaaaaaaaaaaaaaaa": at most 15 letters and digits'),
-    (("hop", 1, "name"), "gateway", "hop: two of one name"),
+    (("hop", 1, "name"), "gateway", "hop: two have the same name"),
     (("hop", 1), {"forward": STAGE}, "hop[1].name: missing"),
     (("hop", 1, "forward"), {"mac": 5}, "hop[1].forward.mac = 5: a table"),
     (("hop", 1, "forward"), {"delay_series": [[0]]},
@@ -356,7 +356,7 @@ def test_a_file_that_is_not_there(tmp_path):
 @pytest.mark.parametrize("like, said", [
     ({"experiment": "bad"}, 'like.experiment = "bad": takes over from this one'),
     ({"experiment": "../one"}, "like.experiment = \"../one\": another file's name"),
-    ({"experiment": "one", "set": {"flow.5.bytes": 5}}, "like.set.\"flow.5.bytes\": there is no '5'"),
+    ({"experiment": "one", "set": {"flow.5.bytes": 5}}, "like.set.\"flow.5.bytes\": no entry '5'"),
     ({"experiment": "one", "keep": {"planet": "x"}}, "like.keep: axis 'planet' has not all of ['x']"),
     ({"experiment": "one", "axes": ["planet"]}, "like.axes: one has no axis 'planet'")])
 def test_a_mistake_in_an_inherited_key_names_the_other_file(tmp_path, like, said):
@@ -369,9 +369,9 @@ def test_a_mistake_in_an_inherited_key_names_the_other_file(tmp_path, like, said
     (("scenario", "samples_s"), ["a"], 'small, Reno: scenario.samples_s[0] = "a": a number'),
     (("axis", 0, "values", 1, "set"), {"flow.0.byte": 5},
      "large, Reno: scenario.flow[0].byte = 5: unknown key"),
-    (("axis", 0, "values", 1, "set"), {"flow.9.bytes": 5}, 'large, Reno: set."flow.9.bytes": there is'),
+    (("axis", 0, "values", 1, "set"), {"flow.9.bytes": 5}, 'large, Reno: set."flow.9.bytes": no entry'),
     (("axis", 1, "values", 0, "only"), {"file": "none"}, "has no cell"),
-    (("axis", 1, "name"), "file", "axis: two of one name"),
+    (("axis", 1, "name"), "file", "axis: two have the same name"),
     (("arguments",), {"flow": 2}, "arguments: small, Reno: no flow 2, there are 2"),
     (("arguments",), {"since": "sin"}, 'arguments.since = "sin": one of "syn", "data"'),
     (("figure", 1, "arguments"), {"flow": "0"}, 'figure[1].arguments.flow = "0": a whole number'),

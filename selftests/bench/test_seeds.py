@@ -179,10 +179,10 @@ def test_the_report_says_whose_runs_are_left_out(tmp_path, monkeypatch, capsys):
     class Arguments:
         results = tmp_path
     assert command.report_now(Arguments) == 1
-    assert "somebody/one: the runs of 6 cells are not what its data file describes now" in \
+    assert "somebody/one: the data file no longer describes the runs of 6 cells; they are left out" in \
         capsys.readouterr().err
     page = (tmp_path / "somebody.html").read_text()
-    assert "The runs of 6 cells are not what the data file describes now" in page
+    assert "The data file no longer describes the runs of 6 cells" in page
     assert "no value" not in page and planned["code"] == plan.code_digest()
     monkeypatch.setattr(command.experiment, "load_all", lambda _: [read()])
     assert command.report_now(Arguments) == 0

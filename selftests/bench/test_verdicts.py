@@ -321,7 +321,7 @@ def test_every_page_shows_the_classes_the_reasons_and_the_nulls_score(tmp_path):
     (lambda data: data["claim"][0].update(uncounted={"kind": "x", "why": "y"}),
      r"claim\[0\].uncounted.kind = \"x\": one of"),
     (put(null={"axis": "TCP", "of": {"Hybla": "Tahoe"}}), "null: TCP has no 'Tahoe'"),
-    (put(null={"axis": "TCP", "of": {"Hybla": "Hybla"}}), "null.*: 'Hybla' is without its idea itself"),
+    (put(null={"axis": "TCP", "of": {"Hybla": "Hybla"}}), "null.*: 'Hybla' is listed as its own null"),
     (put(null={"axis": "planet", "of": {}}), "null: no axis 'planet'"),
     (put(seeds_most=0), "seeds_most = 0: a whole number from 1")])
 def test_an_error_in_verdict_data_names_the_mistake(change, said):

@@ -360,9 +360,9 @@ def test_parameters_reach_a_loaded_module(lab, geo):
 @pytest.mark.parametrize("table, said", [
     ({"seed": "x"}, 'seed = "x": a whole number'), ({"capture": 1}, "capture = 1: true or false"),
     ({"nosuch": 1}, "nosuch = 1: unknown key"), ({"family": 5}, "family = 5: 4 or 6"),
-    ({"line": {"ecn": True}}, "ecn marks what loss_pct or an aqm would take"),
+    ({"line": {"ecn": True}}, "ecn needs loss_pct or an aqm"),
     ({"line": {"loss_pct": 101}}, "loss_pct = 101: a number from 0 to 100"),
-    ({"rtt_ms": 0, "line": {"reorder_pct": 1}}, "without a delay to skip"),
+    ({"rtt_ms": 0, "line": {"reorder_pct": 1}}, "reorder_pct needs a delay"),
     ({"flow": {"write_ms": 5}}, "goes with write_ms"),
     ({"change": [{"at_s": 1, "hop": "moon", "forward": {"delay_ms": 1}}]}, "no hop 'moon'"),
     ({"change": [{"at_s": 1, "hop": "gateway", "forward": {"delay_ms": 1}}]},

@@ -146,10 +146,10 @@ def test_a_link_that_lost_a_packet_is_refused():
                 json.dumps([{"stats64": {"tx": {"dropped": dropped}}}]).encode()})
     check()
     for wrong, said in (({"dropped": 1}, "did not take 1 packets from its device"),
-                        ({"refused": 1}, "could not hand over 1 packets"),
-                        ({"in_packets": 10}, "cannot account for 1 packets"),
-                        ({"inside": 1}, "cannot account for 1 packets"),
-                        ({"out_packets": 5}, "cannot account for -1 packets")):
+                        ({"refused": 1}, "could not deliver 1 packets"),
+                        ({"in_packets": 10}, "the counters lack 1 packets"),
+                        ({"inside": 1}, "the counters lack 1 packets"),
+                        ({"out_packets": 5}, "the counters lack -1 packets")):
         with pytest.raises(LabError, match=said):
             check(**wrong)
     with pytest.raises(LabError, match="left no result"):
@@ -182,15 +182,15 @@ def test_an_image_without_satlink_is_refused(lab):
 
 
 @pytest.mark.parametrize("forward, said", [
-    ({"mac": {}, "rate_mbit": 2, "queue_packets": 9}, "rate_mbit beside mac"),
-    ({"mac": {}, "loss_pct": 2}, "loss_pct beside mac"),
+    ({"mac": {}, "rate_mbit": 2, "queue_packets": 9}, "rate_mbit cannot be combined with mac"),
+    ({"mac": {}, "loss_pct": 2}, "loss_pct cannot be combined with mac"),
     ({"mac": {"kind": "aloha"}}, 'mac.kind = "aloha": one of "bod", "tdma"'),
     ({"mac": {"static_kbit": 50}}, "not a whole number of slots of 44"),
-    ({"mac": {"cap_kbit": 0}}, "below static_kbit"),
+    ({"mac": {"cap_kbit": 0}}, "at least static_kbit"),
     ({"mac": {"superframe_ms": 0}}, "superframe_ms = 0: a number from 0.001"),
-    ({"mac": {"overhead_pct": 100}}, "a slot carries nothing"),
+    ({"mac": {"overhead_pct": 100}}, "too small for one byte"),
     ({"mac": {"nosuch": 1}}, "mac.nosuch = 1: unknown key"),
-    ({"mac": {}, "errors": {"good_s": 1, "bad_s": 1}}, "fades beside mac; put the errors on"),
+    ({"mac": {}, "errors": {"good_s": 1, "bad_s": 1}}, "cannot be combined with mac; put the errors on"),
     ({"errors": {}}, "one of ber, good_s with bad_s, frame_bytes"),
     ({"errors": {"ber": 1e-6, "good_s": 1, "bad_s": 1}}, "one of ber"),
     ({"errors": {"good_s": 1}}, "good_s and bad_s are above 0"),

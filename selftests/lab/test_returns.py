@@ -134,10 +134,10 @@ def test_merged_acks_come_as_the_scenario_says(returns, name):
 
 
 @pytest.mark.parametrize("reverse, said", [
-    ({"merge_bytes": 9}, "merge_bytes without merge_ms"),
+    ({"merge_bytes": 9}, "merge_bytes needs merge_ms"),
     ({"merge_ms": -1}, "merge_ms = -1: a number from 0"),
-    ({"merge_ms": 5, "rate_mbit": 1, "queue_packets": 9, "delay_ms": 0}, "rate_mbit beside"),
-    ({"merge_ms": 5, "mac": {}}, "merge_ms beside mac")])
+    ({"merge_ms": 5, "rate_mbit": 1, "queue_packets": 9, "delay_ms": 0}, "rate_mbit cannot be combined"),
+    ({"merge_ms": 5, "mac": {}}, "merge_ms cannot be combined with mac")])
 def test_a_mistake_in_merging_is_refused(reverse, said):
     with pytest.raises(LabError, match=said):
         path({"cc": "reno", "seconds": 1}, reverse)

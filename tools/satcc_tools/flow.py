@@ -137,7 +137,7 @@ def received(flow):
 
 def short_goodput(t, size, end_s, window_s=10.0, step_s=1.0):
     """Short-time goodput (Caini et al. 2008, 4.2): (times, Mbit/s received in the window before
-    each), every step_s; at the start in what there is of a window.
+    each), every step_s; at the start the window is shorter.
 
     t, size: received().
     """
@@ -151,7 +151,7 @@ def short_goodput(t, size, end_s, window_s=10.0, step_s=1.0):
 
 
 def goodput(flow):
-    """Mbit/s: the highest ACK by the time it came, since the flow's first row; NaN without one."""
+    """Mbit/s: the highest ACK divided by its time since the flow's first row; NaN without one."""
     t, una = flow[schema.ACK, "t_s"], flow[schema.ACK, "una_rel"]
     if not len(t) or not una.max() > una.min():
         return NAN

@@ -43,7 +43,7 @@ def as_array(values):
 
 
 def finite_ssthresh(values):
-    """Infinite is not drawn."""
+    """Replace infinity by NaN, which is not drawn."""
     ssthresh = as_array(values)
     ssthresh[ssthresh >= INFINITE_SSTHRESH] = np.nan
     return ssthresh
@@ -151,7 +151,7 @@ def render_svg(figure):
 
 
 def render_png(figure, dpi):
-    """Likewise."""
+    """Write a PNG: the same bytes for the same data."""
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None},
                    pil_kwargs={"optimize": True})
@@ -159,5 +159,5 @@ def render_png(figure, dpi):
 
 
 def data_uri(svg):
-    """A picture as a part of a page."""
+    """A picture as an element of a page."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg).decode()

@@ -133,7 +133,7 @@ def decode(folder, output, form):
 
 
 def conclude(rows):
-    """Say what was in the rows, which have been gone through; the exit status."""
+    """Print the sums of the rows after they were read, and return the exit status."""
     said = ", ".join(f"{count} {event}" for event, count in rows.events.items())
     say(f"{said}; sockets: {rows.flows}")
     if not rows.missed and not rows.unsure:

@@ -195,7 +195,7 @@ GRAPHS = (
 # ---- figures ---------------------------------------------------------------
 
 def draw_axes(figure, place, graph, flow, limits, missing, titled):
-    """One graph into a rectangle, in inches from the lower left."""
+    """Draw one graph into a rectangle, in inches from the lower left."""
     width, height = figure.get_size_inches()
     left, bottom, wide, high = place
     axes = figure.add_axes((left / width, bottom / height, wide / width, high / height))
@@ -225,7 +225,7 @@ def draw_one(graph, flow, limits, missing):
 
 
 def draw_overview(flow, limits, missing):
-    """All graphs in two columns."""
+    """Draw all graphs in two columns."""
     figure = Figure(figsize=TOGETHER, dpi=DPI)
     wide, high = TOGETHER[0] / 2 - 0.85, (TOGETHER[1] - 0.4) / 3 - 1.0
     for number, graph in enumerate(GRAPHS):

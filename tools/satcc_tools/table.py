@@ -19,7 +19,7 @@ HALF = 1 << 31
 
 
 class TableError(Exception):
-    """One line for the user."""
+    """An error with a message of one line for the user."""
 
 
 # ---- raw files -------------------------------------------------------------

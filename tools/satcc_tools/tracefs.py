@@ -20,7 +20,7 @@ LOST = f"/sys/module/{MODULE}/parameters/lost"
 
 
 class TraceError(Exception):
-    """One line for the user."""
+    """An error with a message of one line for the user."""
 
 
 # ---- filters ---------------------------------------------------------------
@@ -99,7 +99,7 @@ def find_tracefs(mounts="/proc/mounts"):
 
 
 def load_module():
-    """Have the module loaded; it stays, and costs nothing while nobody records."""
+    """Load the module; it stays loaded, and costs nothing while nobody records."""
     if os.path.isdir(f"/sys/module/{MODULE}"):
         return
     environment = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
@@ -149,14 +149,14 @@ class Instance(contextlib.AbstractContextManager):
             return file.read()
 
     def set(self, name, text):
-        """Write a setting; a refusal is the user's business."""
+        """Write a setting; raises TraceError if the kernel refuses it."""
         try:
             self.write(name, text)
         except OSError as error:
             raise TraceError(f"{name} cannot be {text}: {error.strerror}") from None
 
     def enable(self, event, condition=""):
-        """Switch an event on, of sockets that fit the filter string."""
+        """Turn an event on for the sockets that match the filter string."""
         if not os.path.isdir(f"{self.path}/events/{event}"):
             raise TraceError(f"this kernel has no event {event.replace('/', ':')}")
         if condition:
@@ -170,7 +170,7 @@ class Instance(contextlib.AbstractContextManager):
 
 
 def remove_stale(root):
-    """Instances of recordings that were killed.  One in use cannot be removed."""
+    """Remove the instances of killed recordings.  The kernel refuses to remove one in use."""
     for path in glob.glob(os.path.join(root, "instances", "satcc-log-*")):
         pid = path.split("-")[2]
         if not os.path.exists(f"/proc/{pid}"):
@@ -201,7 +201,7 @@ class Closing(contextlib.AbstractContextManager):
         return self._pipe
 
     def look(self):
-        """Take in what has happened."""
+        """Read the events since the last call."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 got = os.read(self._pipe, 1 << 16)
@@ -251,11 +251,11 @@ class Recorder:
         self._poll.register(file, select.POLLIN)
 
     def wait(self, seconds):
-        """Until there is something, or so long."""
+        """Wait until there is data, or for this time."""
         self._poll.poll(max(0, min(seconds, DRAIN_S)) * 1000)
 
     def drain(self):
-        """Copy what there is, of each CPU up to a limit; the bytes copied."""
+        """Copy the available pages, of each CPU up to a limit, and return the number of bytes."""
         total = 0
         for source, spool in self._files:
             for _ in range(PAGES_A_ROUND):

@@ -37,7 +37,7 @@ PROGRAMS = {
 
 
 def main(words: list[str]) -> int:
-    """The exit status of the command that the words name."""
+    """Run the command that the words name and return its exit status."""
     if words in (["-h"], ["--help"]):
         print(USAGE)
         return 0

@@ -116,8 +116,8 @@ def play_again(arguments, console: Console) -> int:
 
 
 def describe(run: Run, number: int) -> str:
-    """What became of a flow: by the capture at `sender`, or where that has not all of it, by what the
-    kernel of the host that sends has counted."""
+    """The result of a flow: from the capture at `sender`, or, if the capture lacks a part, from the
+    counters of the sending host's kernel."""
     flow, chosen = run.scenario.flows[number], run.scenario
     if flow.tool in ("flow", "iperf3") and flow.source == "sender" and \
             chosen.capture and "sender" in chosen.captures:

@@ -3,7 +3,7 @@
 
 
 class LabError(Exception):
-    """Something that stops a run.  str() is one line, written for the user.  files: what the run left
-    all the same, by name."""
+    """An error that stops a run.  str() is one line, written for the user.  files: the run's files
+    from before the error, by name."""
 
     files: dict[str, bytes] = {}

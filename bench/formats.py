@@ -15,7 +15,7 @@ def is_number(value) -> bool:
 
 
 def format_number(value, digits: int) -> str:
-    """A count (no digits) whose median falls between two shows the half."""
+    """Format a number; a count (no digits) whose median lies between two integers shows the half."""
     if not is_number(value):
         return MISSING
     if digits == 0 and value != int(value):

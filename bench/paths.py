@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where things are.  Everything the lab makes is under build/, so removing that folder undoes it."""
+"""Paths.  Everything that the lab makes is under build/, so removing that folder undoes it."""
 
 import contextlib
 import fcntl

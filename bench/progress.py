@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How far the runs are: a bar on a terminal, in a log a line a minute."""
+"""Progress of the runs: a bar on a terminal, one line a minute in a log."""
 
 import contextlib
 import time
@@ -11,7 +11,7 @@ LINE_S = 60
 
 
 class Runs:
-    """What shown() gives: tell it of each run that is done."""
+    """The object that shown() yields; it counts each finished run."""
 
     def __init__(self, console: Console, bar: Progress, total: float, clock=time.monotonic):
         self.console, self.bar, self.clock = console, bar, clock

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the commands of this package share: how they end, and which commit they are."""
+"""Code that the commands share: their exit status and the commit of the checkout."""
 
 import signal
 import subprocess

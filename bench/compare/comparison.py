@@ -70,7 +70,7 @@ class Long(schema.Table):
 
 @dataclass(frozen=True)
 class Entry(schema.Table):
-    """A [[policy]]."""
+    """The keys of a [[policy]] table."""
 
     cc: CongestionControl
     ours: Flag = False
@@ -79,7 +79,7 @@ class Entry(schema.Table):
 
 @dataclass(frozen=True)
 class Comparison(schema.Table):
-    """What compare.toml may have."""
+    """The keys of compare.toml."""
 
     title: Line
     links: pydantic.conlist(LINK, min_items=1)
@@ -111,7 +111,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Item:
-    """One run of the comparison and what it is for."""
+    """One run of the comparison and its purpose."""
 
     link: str
     policy: Policy
@@ -132,7 +132,7 @@ class Item:
         return self.scenario.ideal_s(self.amount) if self.kind in SIZED else self.amount
 
     def files(self, release: str) -> dict[str, bytes]:
-        """What the guest needs beside the scenario."""
+        """The files that the guest needs beside the scenario."""
         return cost.files(release) if self.kind in ("cost", "log") else {}
 
 
@@ -201,7 +201,7 @@ def _item(link: str, base: Scenario, policy: Policy, kind: str, amount: int, los
 
 def _beside_items(beside: Beside, policies) -> list[Item]:
     """Two flows that start together: the policy's, and the rival's.  The rival is among the policies:
-    what it gets beside another of its kind is what the others are held against."""
+    its rate beside a second rival is the reference for the other policies."""
     if beside.rival not in [policy.label for policy in policies]:
         raise LabError(f"compare.toml: beside: the rival {beside.rival} is not one of the policies")
     items = []

@@ -102,7 +102,7 @@ class Row(schema.Table):
                 for at in times for over in (False, True)]
 
     def unlimited(self, size: int, receiver: str) -> Scenario:
-        """What only the rate and a receiver hold back: no loss, a queue for all of it."""
+        """A transfer that only the rate and a receiver limit: no loss, a queue that takes everything."""
         lossless = dataclasses.replace(self, loss_pct=0, return_loss_pct=0, outage_every_s=0)
         return floors.unlimited(lossless.scenario(floors.CC, size, 1), size, receiver)
 
@@ -130,7 +130,7 @@ class Group(schema.Table):
 
 @dataclass(frozen=True)
 class Suite(schema.Table):
-    """What geo.toml has beside its groups."""
+    """The keys of geo.toml beside its groups."""
 
     title: Line
     policies: pydantic.conlist(CongestionControl, min_items=1)
@@ -145,7 +145,7 @@ def load(path: Path = HERE / "geo.toml") -> dict:
 
 
 def rows(data: dict) -> list[tuple[str, Row]]:
-    """(the group's source, row) of each row of geo.toml."""
+    """Pairs (source of the group, row), one for each row of geo.toml."""
     found = []
     for name, value in data.items():
         if isinstance(value, dict):
@@ -192,7 +192,7 @@ def collect(data: dict, planned, runs) -> dict:
 
 
 def _median(values: list) -> float:
-    """A transfer that was given up took longer than all others."""
+    """The median of the times; an aborted transfer counts as longer than all others."""
     return statistics.median([math.inf if value is None else value for value in values])
 
 

@@ -67,13 +67,13 @@ class Plot:
 
 
 def whole_seconds(series: dict) -> float:
-    """A run's length, though its last sample comes a little before the end."""
+    """The length of a run; the last sample is a little earlier."""
     end = max((largest(s["t_s"]) for s in series.values()), default=0)
     return math.ceil(end) or 60
 
 
 def cwnd_limits(link: dict, series: dict) -> tuple[float, float]:
-    """Up to the largest window, but one wild window does not flatten all."""
+    """The axes' limits: up to the largest window, unless one outlier would flatten the other panels."""
     pipe = link["bdp_packets"] + link["queue_packets"]
     peak = max((largest(s["cwnd"]) for s in series.values()), default=0)
     return (whole_seconds(series),
@@ -93,7 +93,7 @@ def sequence_end(series: dict) -> float:
 
 
 def sequence_limits(link: dict, series: dict) -> tuple[float, float]:
-    """Up to the last to finish, but one laggard does not squeeze all."""
+    """The axes' limits: up to the last end, unless one slow policy would squeeze the other panels."""
     ends = [sequence_end(s) for s in series.values()]
     top = max((max(largest(s["segment_kB"]), largest(s["ack_kB"]))
                for s in series.values()), default=0)
@@ -160,7 +160,7 @@ PLOTS = (
 
 
 def policy_colours(data: dict) -> dict[str, str]:
-    """Every policy has a panel and its name on it: colour tells whose it is."""
+    """The colour of each policy: one for ours, another for the others.  The panels have the names."""
     return {p: PALETTE[p not in data["ours"]] for p in data["policies"]}
 
 

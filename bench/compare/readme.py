@@ -86,7 +86,7 @@ def links(data: dict) -> str:
 
 
 def summary(data: dict) -> str:
-    """README's: the policies of SUMMARY on the first two links, and the rival's share on the longest."""
+    """README.md's table: the policies of SUMMARY on two links, and the rival's share on the longest."""
     slow, fast = data["links"][:2]
     sizes = tables.transfer_sizes(slow)
     loss = tables.bulk_losses(slow)[-1]
@@ -112,7 +112,7 @@ def summary(data: dict) -> str:
 
 
 def beside(data: dict) -> str:
-    """What a rival has of its share beside each policy, and the drops of both."""
+    """The share that a rival gets beside each policy, and the drops of both flows."""
     found = data["beside"]["links"]
     rows = [["", *(text for link in found for text in (
         f"{link['rtt_ms']:g} ms: own", link["rival"], "of its share", "drops"))],
@@ -128,7 +128,7 @@ def beside(data: dict) -> str:
 
 
 def harm(data: dict, policy: str) -> str:
-    """One policy, with and without parameters: what a rival has beside it and beside its own kind."""
+    """One policy's effect on others: a rival's rate beside it, beside bbr and beside a second rival."""
     found = data["beside"]["links"]
     rival = found[0]["rival"]
     rows = [["a flow of", *(text for link in found for text in (
@@ -191,14 +191,14 @@ def papers(data: dict) -> str:
     return lines_of(rows)
 
 
-# What a table's heads leave open.
+# Explanations of table heads.
 NOTES = {"links": "held: of the largest transfer, the time its sender waited for the receiver's\n"
                   "window, which Linux opens from 64 kB on. Without control a sender has no\n"
                   "other limit; it is no floor, for a policy may be faster than its bursts.\n"}
 
 
 def source(data: dict, name: str) -> str:
-    """The line below a table: the command that made it, and on what."""
+    """The line below a table: the command, the kernel, the emulator and the commit."""
     if name == "papers":
         about = data[name]["about"]
         return (f"\n(`make papers`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
@@ -214,7 +214,7 @@ def source(data: dict, name: str) -> str:
 
 TABLES = {"summary": summary, "links": links, "beside": beside, "long": long, "cost": cost,
           "acceptance": acceptance, "papers": papers, "harm": harm}
-# What a table is made from, where that is not the entry of its own name.
+# The entries of the data from which a table is made, unless it is the entry of the same name.
 NEEDS = {"summary": ("links", "beside"), "harm": ("beside",)}
 
 

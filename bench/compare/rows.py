@@ -38,7 +38,7 @@ def _bulk_row(policy: Policy, loss_pct: float, pairs: list[tuple[Item, Run]]) ->
 
 
 def _series(sequence: Run, bulk: Run, seconds: int) -> dict:
-    """What is drawn of one policy on one link."""
+    """The time series of one policy on one link."""
     view = flow_view.FlowView(sequence)
     first = ~view.is_retransmit
     t, cwnd, ssthresh = flow_view.cwnd_series(bulk)

@@ -66,7 +66,7 @@ class Table:
 
 
 def format_spread(values: list, total: int, digits: int) -> str:
-    """Smallest to largest; says so if some of the runs gave nothing."""
+    """The range from smallest to largest, with a note if some of the runs have no value."""
     if total < 2 or not is_number(min(values, default=None)):
         return ""
     low, high = min(values), max(values)
@@ -127,7 +127,7 @@ def bulk_values(link: dict, loss: float, key: str, scale=1) -> dict[str, list]:
 
 
 def ideal_seconds(link: dict, size: int) -> float | None:
-    """The same for every policy, so the first that has it."""
+    """The first policy's value, since it is the same for every policy."""
     return next((t["ideal_s"] for t in link["transfers"] if t["bytes"] == size
                  and is_number(t.get("ideal_s"))), None)
 
@@ -208,7 +208,7 @@ def per_ack(row: dict) -> float:
 
 
 def ordinary_ack(row: dict) -> float:
-    """Instructions of an ACK that reaches each of them."""
+    """The instructions of an ACK that calls every callback."""
     return sum(c["mean"] for c in on_ack(row))
 
 
@@ -265,7 +265,7 @@ def cost_breakdown(data: dict) -> list[dict]:
 
 
 def log_table(data: dict) -> Table:
-    """What satcc_log adds, by what of it is on."""
+    """The instructions that satcc_log adds, by the events that are on."""
     rows = data["log"]["rows"]
 
     def column(name: str, unit: str, digits: int, key: str) -> Column:
@@ -305,7 +305,7 @@ def long_tables(data: dict) -> list[Table]:
 
 
 def beside_table(data: dict) -> Table:
-    """What a flow of each policy leaves to a rival that starts with it, by link."""
+    """The goodput that a flow of each policy leaves to a rival that starts with it, by link."""
     columns = []
     for link in data["beside"]["links"]:
         group = f"{link['rtt_ms']:g} ms"
@@ -328,7 +328,7 @@ def beside_title(data: dict) -> str:
 
 
 def buffer_note(fast: dict) -> str:
-    """Did a socket buffer hold any flow back?"""
+    """Did a socket buffer limit any flow?"""
     rows = fast["rows"] + fast["shared"]
     sent = max((largest(row["sndbuf_limited_pct"]) for row in rows), default=0)
     window = max((largest(row["rwnd_limited_pct"]) for row in rows), default=0)
@@ -338,7 +338,7 @@ def buffer_note(fast: dict) -> str:
 
 
 def check_lines(data: dict) -> list[str]:
-    """One line a policy: what the oracle recomputed."""
+    """One line for each policy: how many windows the oracle recomputed."""
     lines, checks = [], data.get("checks", {})
     for policy in [p for p in data["policies"] if p in checks]:
         said = checks[policy]

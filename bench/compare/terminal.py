@@ -26,7 +26,7 @@ def console_header(column: Column) -> str:
 
 
 def console_cell(cell: Cell) -> Text:
-    """A star beside the best, so that bold is not the only sign of it."""
+    """Mark the best with a star, so that bold is not the only mark."""
     star = "*" if cell.best else " "
     text = Text(cell.text + star, style="bold" if cell.best else "")
     if cell.spread:

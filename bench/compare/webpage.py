@@ -34,7 +34,7 @@ from .terminal import print_tables
 
 
 def long_view(data: dict, folder: Path) -> dict:
-    """What the template draws of the faster link."""
+    """The template's data for the faster link."""
     fast = data["long"]
     with matplotlib.rc_context(STYLE):
         wide = render_svg(goodput_dots(data, 8.0))
@@ -50,7 +50,7 @@ def long_view(data: dict, folder: Path) -> dict:
 
 
 def cost_view(data: dict) -> dict:
-    """What the template draws of the callbacks' cost."""
+    """The template's data for the cost of the callbacks."""
     cost = data["cost"]
     rows = cost["rows"]
     return {"link": cost["link"], "rtt_ms": cost["rtt_ms"],
@@ -65,7 +65,7 @@ def cost_view(data: dict) -> dict:
 
 
 def beside_view(data: dict) -> dict:
-    """What the template draws of two flows on one link."""
+    """The template's data for two flows on one link."""
     links = data["beside"]["links"]
     return {"name": beside_title(data), "facts": [link_facts(link) for link in links],
             "rival": links[0]["rival"], "seconds": links[0]["seconds"],
@@ -73,7 +73,7 @@ def beside_view(data: dict) -> dict:
 
 
 def log_view(data: dict) -> dict:
-    """What the template draws of the logger's cost."""
+    """The template's data for the cost of the logger."""
     log = data["log"]
     return {"link": log["link"], "cc": log["cc"], "size": format_bytes(log["bytes"]),
             "tables": [log_table(data)], "segments": log["rows"][0]["segments"],
@@ -92,7 +92,7 @@ ABOUT_LABELS = {
 
 
 def seed_counts(data: dict) -> str:
-    """3, or 1 and 3: how many seeds the lossy runs had."""
+    """The numbers of seeds of the runs with random loss: 3, or 1 and 3."""
     counts = {len(bulk["seeds"]) for link in data["links"] for bulk in link["bulk"]
               if bulk["loss_pct"]}
     return " and ".join(map(str, sorted(counts))) or "no"
@@ -155,7 +155,7 @@ def link_facts(link: dict) -> list[str]:
 
 
 def link_view(data: dict, link: dict, plots: Path) -> dict:
-    """What the template draws of one link."""
+    """The template's data for one link."""
     return {"name": link["name"], "id": slug(link["name"]),
             "facts": link_facts(link),
             "tables": link_tables(link, data),
@@ -194,7 +194,7 @@ def write_report(data: dict, folder: Path) -> Path:
 # ---- JSON ------------------------------------------------------------------
 
 def plain(value):
-    """What JSON can say: numpy to Python, NaN and infinity to None."""
+    """A copy that JSON can store: numpy as Python, NaN and infinity as None."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, np.ndarray):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Boot the lab's machine again and again on a busy host, and compare what comes out.
+"""Boot the lab's machine many times on a busy host, and compare its memory.
 
     /usr/bin/python3 -m bench boots 50
 
-A boot's hash is that of all the machine's memory and devices where the lab saves them.  Every boot
-has to give the same one, or a run's packets may depend on the host.
+A boot's hash covers all the machine's memory and devices where the lab saves them.  Every boot
+must give the same hash, or a run's packets may depend on the host.
 """
 
 import argparse

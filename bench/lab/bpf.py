@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The policies as BPF objects, and what a run needs to have one in the place of the module."""
+"""The policies as BPF objects, and the files and commands that load one in place of the module."""
 
 import functools
 import lzma
@@ -48,12 +48,12 @@ def build(series: str = "6.1") -> Path:
 
 
 def files(folder: Path, *policies: str) -> dict[str, bytes]:
-    """What the guest is to find in its working directory."""
+    """The files for the guest's working directory."""
     return {f"{policy}.bpf.o": (folder / f"{policy}.bpf.o").read_bytes() for policy in policies}
 
 
 def as_module(policy: str) -> list[str]:
-    """Shell lines that load a policy as a module, to have what follows begin as with as_object()."""
+    """Shell lines that load a policy as a module, so that a run starts as it does with as_object()."""
     return [f"modprobe tcp_{policy}", f"sleep_until {READY_S}"]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The same scenario on this machine, in network namespaces and in real time.
 
-A second engine to hold the virtual one against, and the only one for hardware questions.
+A second engine, to compare with the virtual one; for questions about hardware the only one.
 Real time has no seed: two runs differ.  No trace is taken, since the kernel's trace buffer
 belongs to the whole machine.
 """
@@ -32,7 +32,7 @@ def _try(*command: str) -> bool:
 
 
 def why_not(scenario: Scenario) -> str | None:
-    """One line on what keeps this machine from playing a scenario, or None."""
+    """The reason why this machine cannot play a scenario, in one line, or None."""
     if os.geteuid() != 0:
         return "needs root, for network namespaces"
     if satellite.links(scenario):

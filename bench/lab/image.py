@@ -33,7 +33,7 @@ KMOD_NAMES = ["modprobe", "insmod", "rmmod", "lsmod", "modinfo", "depmod"]
 
 @dataclass(frozen=True)
 class Extra:
-    """What an image has only when it is asked for it."""
+    """Optional parts of an image."""
 
     packages: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()      # by where their packages have them
@@ -101,7 +101,7 @@ def digest(paths) -> str:
 
 
 def identity_of(vmlinuz: Path, initramfs: Path) -> str:
-    """Of what boots: the contents of both, wherever they are."""
+    """Hash of what boots: the contents of kernel and initramfs, whatever their paths."""
     return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest()
                                    for path in (vmlinuz, initramfs))).hexdigest()
 

@@ -49,7 +49,7 @@ def _leaf_link(scenario: Scenario, number: int) -> int:
 
 
 def host_address(scenario: Scenario, name: str) -> str:
-    """Where a flow's end is found."""
+    """The address of a flow's end."""
     if name == "sender":
         return _address(scenario, 0, 1)
     if name == "receiver":

@@ -111,7 +111,7 @@ def settings(image: Image, recorded: bool = True) -> list[str]:
 
 
 def _tool(*command: str) -> str:
-    """Run one of the emulator's programs; its output."""
+    """Run one of the emulator's programs and return its output."""
     try:
         return subprocess.run(command, text=True, capture_output=True, check=True).stdout
     except FileNotFoundError:
@@ -153,7 +153,7 @@ class Monitor:
         self("qmp_capabilities")
 
     def send(self, command: str, **arguments) -> int:
-        """Ask, and do not wait: the number under which the answer will come."""
+        """Send a command without waiting, and return the number that the answer will have."""
         self._sent += 1
         message = {"execute": command, "arguments": arguments, "id": self._sent}
         try:
@@ -164,7 +164,7 @@ class Monitor:
         return self._sent
 
     def look(self):
-        """Take note of what has come, or comes within LOOK_S."""
+        """Read the messages that have arrived, or arrive within LOOK_S."""
         if self.ended:
             time.sleep(LOOK_S)
             return
@@ -184,7 +184,7 @@ class Monitor:
                 self.answers[message.get("id")] = message
 
     def _await(self, number: int | None, command: str) -> dict:
-        """As long as the emulator lives: on a busy host it may get no turn for minutes."""
+        """Wait as long as the emulator lives: on a busy host it may not run for minutes."""
         while number not in self.answers:
             if interrupted.is_set():
                 raise LabError("interrupted")
@@ -219,7 +219,7 @@ class Silence:
         self._repeated = 0
 
     def look(self):
-        """Look at the monitor; every so often ask it.  A LabError when the guest is stuck."""
+        """Read the monitor, and ask it now and then.  Raises LabError if the guest is stuck."""
         if not self._asked:
             self._looks += 1
             if self._looks % LOOKS_PER_QUESTION == 0:
@@ -302,7 +302,7 @@ class Machine(contextlib.AbstractContextManager):
         return self.console.read_text(errors="replace")
 
     def failure(self) -> str:
-        """What the console says went wrong, or ''.  A line that has not ended is still being written."""
+        """The failure that the console shows, or ''.  An unfinished line is still being written."""
         text = self.console_text()
         for pattern in (r"satcc: failed: .*", r"Kernel panic - .*", r"(?:BUG|Oops|WARNING): .*"):
             if match := re.search(pattern + r"\n", text):
@@ -310,7 +310,7 @@ class Machine(contextlib.AbstractContextManager):
         return ""
 
     def wait(self, done, on_progress=None):
-        """Look until done() is true; a LabError when the guest fails, ends or is stuck."""
+        """Wait until done() is true.  Raises LabError if the guest fails, ends or is stuck."""
         seen = -1
         while not done():
             if interrupted.is_set():
@@ -332,7 +332,7 @@ class Machine(contextlib.AbstractContextManager):
                 silence.look()
 
     def wait_until_booted(self):
-        """Until the machine is paused, as its state is saved (guest/init)."""
+        """Wait until the machine is paused, which is when its state is saved (guest/init)."""
         self.wait(lambda: "STOP" in self.monitor.events)
         if failure := self.failure():
             raise LabError(failure)
@@ -356,7 +356,7 @@ class Machine(contextlib.AbstractContextManager):
 
 
 def _prepare_child(cpu: int):
-    """Between fork and exec: one processor, and no life beyond this process's."""
+    """Called between fork and exec: bind to one processor, and die with the parent process."""
     import ctypes
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG
     os.sched_setaffinity(0, {cpu})
@@ -364,7 +364,7 @@ def _prepare_child(cpu: int):
 
 @contextlib.contextmanager
 def _own_cpu():
-    """A host processor no other machine of this checkout runs on, while there is one."""
+    """A host processor that no other machine of this checkout uses, if there is one."""
     folder = BUILD / "lab" / "cpu"
     folder.mkdir(parents=True, exist_ok=True)
     cpus = sorted(os.sched_getaffinity(0))
@@ -410,7 +410,7 @@ def snapshot(image: Image, recorded: bool = True) -> Snapshot:
 
 
 def _forget_old(folder: Path) -> None:
-    """Each build of a module makes an image and a state, 200 MB: keep those used last."""
+    """Remove old states, 200 MB each (every build of a module makes one), and keep those used last."""
     def last_used_first(paths):
         return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
 
@@ -443,7 +443,7 @@ def _boot(image: Image, console: Path, state: Path, recorded: bool) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a job left behind."""
+    """The files and times of a finished job."""
 
     files: dict[str, bytes]
     restore_wall_s: float           # process start to the job's first line
@@ -527,7 +527,7 @@ def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=
 
 
 def _left(results: Path) -> dict[str, bytes]:
-    """What a failed job left, as far as it can be read."""
+    """The files of a failed job, as far as they can be read."""
     try:
         return _unpack(results)
     except (LabError, OSError):

@@ -37,7 +37,7 @@ def _state(suite: str) -> Path:
 
 
 def _apt(*argv: str, cwd: Path | None = None, suite: str = OWN) -> str:
-    """Run an apt tool on the private state of a suite; its standard output."""
+    """Run an apt tool on the private state of a suite and return its standard output."""
     state = _state(suite)
     for folder in ("state/lists/partial", "cache/archives/partial"):
         (state / folder).mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def update(suite: str = OWN) -> None:
 
 
 def _lists(suite: str = OWN) -> list[tuple]:
-    """What tells one state of the package lists from another."""
+    """A text that differs between two states of the package lists."""
     found = (_state(suite) / "state" / "lists").glob("*_Packages*")
     return sorted((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found)
 
@@ -170,14 +170,14 @@ def _kernels(suite: str) -> dict[str, list]:
 
 @functools.cache
 def _images(suite: str) -> list[str]:
-    """Names of a suite's packages of kernel images; apt takes a second to say them."""
+    """Names of a suite's packages of kernel images; apt takes a second to list them."""
     update(suite)
     return _apt("apt-cache", "pkgnames", "linux-image-", suite=suite).split()
 
 
 @functools.cache
 def suite_of(release: str) -> str:
-    """Which suite a kernel is from: the first that has it, of those whose lists have been fetched."""
+    """The suite of a kernel: the first that has it, among the suites whose lists have been fetched."""
     update(OWN)
     for suite in (OWN, *SUITES):
         if _lists(suite) and f"linux-image-{release}" in _images(suite):
@@ -258,7 +258,7 @@ def _merge_usr(root: Path) -> None:
 
 
 def manifest(tree: Path) -> str:
-    """What a tree was made of, as text."""
+    """The packages and versions from which a tree was made, as text."""
     path = tree / MANIFEST
     return path.read_text() if path.exists() else "unknown"
 
@@ -336,7 +336,7 @@ def _complete(kdir: Path) -> None:
 
 
 def _with_parts(name: str, parts: str, suite: str = OWN) -> list[str]:
-    """A package of the kernel and those it is nothing without: linux-PART-* that it depends on."""
+    """A package of the kernel and the packages linux-PART-* that it depends on."""
     update(suite)
     kept = _state(suite) / "answers" / f"{name.removeprefix('linux-')}.json"
     if not kept.exists():

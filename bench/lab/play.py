@@ -106,7 +106,7 @@ def why_not_served(scenario: Scenario, folder: Path, meta: dict, may_miss: bool)
 
 
 def _clear_up() -> None:
-    """Remove what killed processes have left behind."""
+    """Remove the scratch folders of killed processes."""
     for what in ("machine", "image"):
         remove_abandoned(BUILD / "lab", what)
     remove_abandoned(Path(tempfile.gettempdir()), "satcc-job")

@@ -15,7 +15,7 @@ from .play import Lab
 
 
 class _Meter:
-    """How far the items are, in the wall seconds that each was expected to take."""
+    """Progress of the items, in the wall seconds that each was expected to take."""
 
     def __init__(self, items, cores: int, shown: progress.Runs):
         self._items, self._cores, self._shown = items, cores, shown
@@ -95,7 +95,7 @@ _CTRL_C_WITHIN_S = 1
 
 
 def _completed(futures):
-    """The futures, each when it is done; Ctrl-C is heard in between."""
+    """Yield each future when it is done; Ctrl-C is handled in between."""
     pending = set(futures)
     while pending:
         done, pending = wait(pending, _CTRL_C_WITHIN_S, FIRST_COMPLETED)

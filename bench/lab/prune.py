@@ -32,7 +32,7 @@ def _meta(folder: Path) -> dict:
 
 
 def _current(series: str, extras: tuple[str, ...]) -> str | None:
-    """The identity that an image has now; None: it cannot be built."""
+    """The present identity of an image, or None if it cannot be built."""
     try:
         return image.build(series, extras=extras).identity
     except LabError:
@@ -50,14 +50,14 @@ def is_current(meta: dict, images: dict) -> bool:
 
 
 def runs(images: dict) -> list[Path]:
-    """Folders of runs that nothing would find."""
+    """Folders of runs that no command would reuse."""
     return [folder for folder in sorted((BUILD / "runs").glob("??/*"))
             if folder.is_dir() and not folder.name.startswith("part-")
             and not is_current(_meta(folder), images)]
 
 
 def prune() -> tuple[int, int]:
-    """Remove them.  Returns (how many, bytes)."""
+    """Remove these folders.  Returns (number, bytes)."""
     old = runs({})
     size = sum(map(_size, old))
     for folder in old:
@@ -66,7 +66,7 @@ def prune() -> tuple[int, int]:
 
 
 def limit_bytes() -> float:
-    """What the kept runs may hold.  LabError: SATCC_RUNS_GB is no size."""
+    """The limit of the kept runs in bytes.  Raises LabError if SATCC_RUNS_GB is not a size."""
     text = os.environ.get("SATCC_RUNS_GB", str(LIMIT_GB))
     try:
         size = float(text)
@@ -92,7 +92,7 @@ def keep_below(limit: float) -> tuple[int, int]:
 
 
 def within_limit() -> str:
-    """Apply the limit; a sentence with what the kept runs hold."""
+    """Apply the limit, and return a sentence with the size of the kept runs."""
     limit = limit_bytes()
     removed, held = keep_below(limit)
     oldest = f"; {removed} removed, used longest ago" if removed else ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Jobs to look at and to repeat: those of runs that failed, and those that `bench run --keep` asks for.
 
-    build/failed/<identity>/job/        what the guest was given; `run` is the script
-    build/failed/<identity>/out/        what it left in /run/out before it ended
+    build/failed/<identity>/job/        the job that the guest was given; `run` is the script
+    build/failed/<identity>/out/        the files of /run/out, if the guest sent them
     build/failed/<identity>/console.log
     build/failed/<identity>/about.json  the error, and the image
 

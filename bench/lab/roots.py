@@ -27,14 +27,14 @@ def inside(kdir: Path) -> Path | None:
 
 
 def command(root: Path, folder: Path, words: list) -> list[str]:
-    """What runs a program in a root, with a folder at WORK."""
+    """The command that runs a program in a root, with a folder at WORK."""
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     return ["unshare", *user, "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", ENTER, "sh",
             str(root), str(folder), *map(str, words)]
 
 
 def kbuild(kdir: Path, folder: Path, *words) -> list[str]:
-    """What builds the modules in a folder, for headers that are inside() a root."""
+    """The command that builds the modules in a folder, for headers that are inside() a root."""
     root = inside(kdir)
     return command(root, folder, ["make", "-C", f"/{kdir.relative_to(root)}", f"M={WORK}", "modules",
                                   *words])

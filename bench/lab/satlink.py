@@ -75,12 +75,12 @@ def start(scenario, prefix: str) -> list[str]:
 
 
 def begin(scenario) -> list[str]:
-    """Shell lines at the flows' start, time zero of the links."""
+    """Shell lines for the start of the flows, which is time zero of the links."""
     return ["kill -USR1 $links"] if links(scenario) else []
 
 
 def end(scenario, prefix: str) -> list[str]:
-    """Shell lines when all is over: the links write down what they did."""
+    """Shell lines for the end of a run: the links write their counters."""
     found = links(scenario)
     if not found:
         return []
@@ -91,7 +91,7 @@ def end(scenario, prefix: str) -> list[str]:
 
 
 def check_results(scenario, files: dict[str, bytes]) -> None:
-    """Every link ran to the end and lost nothing but what it was to lose."""
+    """Raise LabError unless every link ran to the end and lost only what it was meant to lose."""
     for hop, side, stage in links(scenario):
         where = f"the link {hop} {side}"
         try:

@@ -40,7 +40,7 @@ SHOWN_CHARACTERS = 160          # of a cause
 
 
 class Finding(Exception):
-    """Why a cell is not ok, in words for the table."""
+    """The reason why a cell is not ok, as text for the table."""
 
     def __init__(self, cause: str):
         cause = re.sub(r"; console: .*", "", cause.strip()).replace(f"{TOP}/", "").replace("|", "/")
@@ -49,7 +49,7 @@ class Finding(Exception):
 
 
 class Kernel:
-    """A packaged kernel, and what has been made for it so far."""
+    """A packaged kernel, with the image, root and modules made for it so far."""
 
     def __init__(self, matrix: Matrix, series: str):
         self.matrix, self.series = matrix, series
@@ -287,7 +287,7 @@ PLAYED = ("bench/scenario/*.py", "bench/scenarios/*.toml", "bench/matrix/kernels
 
 @dataclass(frozen=True)
 class Check:
-    """A column: its head, what it asks, and the files on which the answer depends."""
+    """A column of the table: its head, its check, and the files on which the result depends."""
 
     name: str
     ask: Callable[[Kernel], None]
@@ -295,7 +295,7 @@ class Check:
     needs: str = ""             # a check without which this one says nothing
 
     def files(self) -> Iterable[Path]:
-        """This file too, which says how it asks."""
+        """Those files and this one, which has the check."""
         found = {path for pattern in self.sources for path in TOP.glob(pattern)
                  if not path.name.endswith(".mod.c") and path.is_file()}
         return found | {Path(__file__).resolve()}

@@ -24,7 +24,7 @@ class Kernel(schema.Table):
 
 @dataclass(frozen=True)
 class Matrix(schema.Table):
-    """What kernels.toml may have."""
+    """The keys of kernels.toml."""
 
     scenario: SCENARIO
     loss_pct: PERCENT

@@ -17,7 +17,7 @@ OK = "ok"
 
 
 def key(kernel: Kernel, check: Check) -> str:
-    """Of all that an answer depends on: the kernel's packages, the compiler's, the emulator, sources."""
+    """Hash of everything that decides a result: packages of kernel and compiler, emulator, sources."""
     tree = BUILD / "kernels" / kernel.release / "image"
     return image.key_of(check.name, kernel.series, kernel.release, manifest(tree),
                         manifest(kernel.root), machine.emulator(), image.digest(check.files()))
@@ -29,7 +29,7 @@ def _path(kernel: Kernel, check: Check) -> Path:
 
 
 def kept(path: Path) -> dict | None:
-    """An answer of an earlier call."""
+    """A kept result."""
     try:
         found = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):

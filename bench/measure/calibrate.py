@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every kind of stage held against what it is said to do, by packets whose times are known.
+"""Calibrate the emulated link: compare each kind of stage with its scenario, by packets of known times.
 
 A probe (guest/probe.c) sends UDP packets at set times and takes the kernel's stamp of each that
 comes.  A check plays one or more probes and returns rows: measured, expected, and the interval
@@ -96,7 +96,7 @@ def binomial(what: str, hits: int, n: int, p: float) -> Row:
 
 @dataclass(frozen=True)
 class Train:
-    """So many packets of so many bytes of IP, one every gap_ns."""
+    """A train of `count` packets of `size` bytes of IP, one every gap_ns."""
 
     count: int
     bytes: int
@@ -105,7 +105,7 @@ class Train:
 
 @dataclass(frozen=True)
 class Probe:
-    """What came of the trains sent."""
+    """The packets of the trains that arrived."""
 
     run: Run
     trains: tuple[Train, ...]
@@ -181,7 +181,7 @@ def play(lab: Lab, stage: dict, trains: list[Train], *, reverse: dict | None = N
 
 
 def rig_ns(lab: Lab, trains: list[Train]) -> np.ndarray:
-    """What the rig itself takes for each packet of the trains: the hop without a stage."""
+    """The delay of each packet of the trains without a stage: that of the test setup itself."""
     return play(lab, {}, trains).delay_ns
 
 
@@ -302,7 +302,7 @@ def _slots(lab: Lab, mac: dict, trains: list[Train], name: str) -> list[Row]:
 
 
 def slots(lab: Lab, scale: int) -> list[Row]:
-    """TDMA: what leaves, leaves in its slots; and its rate."""
+    """TDMA: packets leave in their slots, at the slots' rate."""
     mac = {"kind": "tdma", "static_kbit": 440}
     rows = _slots(lab, mac, [Train(60 * scale, 1000, 29e6), Train(100 * scale, 300, 7e6)], "tdma")
     probe = play(lab, {"mac": {**mac, "queue_packets": 20}},
@@ -361,7 +361,7 @@ def losses(lab: Lab, scale: int) -> list[Row]:
 
 
 def fades(lab: Lab, scale: int) -> list[Row]:
-    """Good and bad by the clock: how much, how long, and that packets fare as the log has it."""
+    """Fades: the share and the length of the states, and that packets are lost as the log says."""
     good_s, bad_s = 0.4, 0.1
     probe = play(lab, {"errors": {"good_s": good_s, "bad_s": bad_s}},
                  [Train(4000 * scale, 60, 15e6)])
@@ -394,7 +394,7 @@ def fades(lab: Lab, scale: int) -> list[Row]:
 
 
 def coded_frames(lab: Lab, scale: int) -> list[Row]:
-    """Errors by coded frame: how many packets, and that those of one frame share its fate."""
+    """Errors by coded frame: how many packets, and that all packets of a frame are lost together."""
     size, frame_ms, p = 6075, 5.0, 0.05
     took = PACKET_BYTES / size * frame_ms * 1e6
     errors = {"frame_bytes": size, "frame_ms": frame_ms, "frame_loss_pct": 100 * p}

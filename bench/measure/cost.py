@@ -80,7 +80,7 @@ AFTER = (
 
 @functools.cache
 def files(release: str) -> dict[str, bytes]:
-    """What a run needs in the guest's working directory: the calibration module."""
+    """The file for the guest's working directory: the calibration module."""
     kdir = packages.headers(release)
     out = BUILD / "cost" / release / image.module_key(kdir, [SOURCE])
     with locked("cost"):
@@ -108,7 +108,7 @@ class Callback:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run's ACKs cost its congestion control."""
+    """The instructions that a run's congestion control executes for its ACKs."""
 
     acks: int
     callbacks: tuple[Callback, ...]
@@ -140,7 +140,7 @@ def functions(text: str) -> dict[int, tuple[tuple[str, ...], str]]:
 
 
 def calls(exits: np.ndarray, address: int) -> np.ndarray:
-    """Which records are of the function that begins here.  They name the place of the tracer's call:
+    """The records of the function that begins here.  They have the address of the tracer's call:
     the function's first byte, or the one after its landing pad (Debian's kernels from 6.6 on)."""
     return (exits["func"] == address) | (exits["func"] == address + ENDBR64)
 
@@ -191,7 +191,7 @@ def acks_received(packets: pcap.Packets, port: int) -> int:
 
 
 def of_run(run: Run) -> Cost:
-    """The cost a run of one flow measured."""
+    """The cost that a run of one flow has measured."""
     stats = dict(line.split(": ", 1) for line in run.read("cost.stats").decode().splitlines())
     for name in ("overrun", "commit overrun", "dropped events", "entries"):
         if int(stats[name]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a run shows of why it went as it did: numbers that verdict.py's causes speak of."""
+"""Facts of a run: the numbers from which verdict.py derives causes."""
 
 import numpy as np
 
@@ -28,12 +28,12 @@ def of_run(run: Run) -> dict:
 
 
 def _satellites(run: Run) -> list[dict]:
-    """What satlink counted, where it plays a stage."""
+    """The counters of satlink, if it plays a stage."""
     return [run.json(satellite.result_name(hop, side)) for hop, side, _ in satellite.links(run.scenario)]
 
 
 def proxied(run: Run, flow) -> bool:
-    """Is the flow split on its way?"""
+    """Does a proxy split the flow?"""
     return run.scenario.answers(flow) != flow.to
 
 

@@ -72,7 +72,7 @@ def shares(run: Run, hop: str) -> list[float]:
 
 
 def _passes(run: Run, flow: Flow, hop: str) -> bool:
-    """A flow's way has this hop's forward stage."""
+    """Does the flow pass this hop's forward stage?"""
     return hop in [run.scenario.hops[number].name for number in run.scenario.way(flow)]
 
 
@@ -109,7 +109,7 @@ def _queues(run: Run, at_s: float, hop: str) -> list[dict]:
 
 
 def _retransmits(run: Run, at_s: float, flow: int) -> int:
-    """Segments a flow had sent again by then."""
+    """The segments that a flow had retransmitted at this sample."""
     port = FIRST_PORT + flow
     for line in run.read(job.sample_name(at_s, run.scenario.flows[flow].source)).decode().splitlines():
         if line.split()[4].endswith(f":{port}"):
@@ -151,7 +151,7 @@ def forward_kbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None 
 
 
 def reverse_kbit(run: Run, flow: int = 0, to_s: float | None = None) -> float:
-    """What the receiver sends back meanwhile, IP packets of a flow, kbit/s."""
+    """The rate of the receiver's IP packets of a flow in the same time, kbit/s."""
     found = received.arrivals(run, flow)
     end = _end_s(run, flow, found, to_s)
     packets = run.receiver
@@ -167,7 +167,7 @@ def _end_s(run: Run, flow: int, found: received.Arrivals, to_s: float | None) ->
 
 
 def reverse_share(run: Run, flow: int = 0) -> float:
-    """The same as a part of the payload that comes."""
+    """That rate as a part of the rate of the arriving payload."""
     return reverse_kbit(run, flow) / forward_kbit(run, flow)
 
 

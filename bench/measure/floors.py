@@ -50,5 +50,5 @@ def _changed(change: LinkChange) -> LinkChange:
 
 
 def receiver_limited_s(run: Run, flow: int = 0) -> float:
-    """How long a flow's sender had data and window, and waited for the receiver's, s."""
+    """How long a flow's sender had data and cwnd but waited for the receiver's window, s."""
     return run.json(f"flow-{flow}.json")["rwnd_limited"] / 1e6

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a run shows: pure functions of its files.
+"""Numbers of a run: pure functions of its files.
 
 Times are seconds since the flow's first SYN unless said otherwise; sizes are payload bytes.
 """
@@ -54,7 +54,7 @@ class FlowView:
         return float(self.ack_s[at]) if at < len(self.ack_s) else None
 
     def acked_by(self, seconds: float) -> int:
-        """Bytes acknowledged within so many seconds of the first SYN."""
+        """Bytes acknowledged within this many seconds of the first SYN."""
         at = np.searchsorted(self.ack_s, seconds, side="right")
         return int(self.ack_bytes[at - 1]) if at else 0
 
@@ -65,7 +65,7 @@ class FlowView:
     def goodput_series(self, end_s: float, window_s: float = 10.0):
         """Short-time goodput: (every full second, Mbit/s acknowledged in the window before it).
 
-        The window is Caini et al.'s (2008, 4.2) 10 s, and at the start what there is of it.
+        The window is Caini et al.'s (2008, 4.2) 10 s; at the start it begins at the first SYN.
         """
         at = np.arange(1.0, end_s + 0.5)
         since = np.maximum(at - window_s, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What an experiment may measure: pure functions of a run, by the names that data files use.
+"""The metrics of experiments: pure functions of a run, by the names that data files use.
 
 METRICS give a number, SERIES a dict of lists t (s) and y, FORMULAS a number from the scenario alone.
 None: the value was never reached, e.g. a transfer that did not end.  Times are seconds since the flow's
@@ -24,13 +24,13 @@ GOODPUT_WINDOW_S = 10           # Caini et al.'s short-time goodput
 
 
 def told(run: Run, flow: int) -> dict:
-    """The kernel's TCP_INFO at the end of a flow; of other tools than flow, nothing."""
+    """The kernel's TCP_INFO at the end of a flow; empty for other tools than flow."""
     said = run.json(f"flow-{flow}.json")
     return said if "bytes_acked" in said else {}
 
 
 def told_by_kernel(run: Run, flow: int) -> dict:
-    """The same, where it has to be there."""
+    """The same; raises LabError if there is none."""
     return told(run, flow) or _lacks(run, flow, "TCP_INFO")
 
 
@@ -161,7 +161,7 @@ def aggregate_goodput_mbit(run: Run, flows: list | None = None, from_s: float = 
 
 def flow_share(run: Run, flow: int = 0, flows: list | None = None, from_s: float = 0,
                to_s: float | None = None) -> float:
-    """A flow's part of the goodput of all."""
+    """A flow's part of the goodput of all flows."""
     whole = aggregate_goodput_mbit(run, flows, from_s, to_s)
     return goodput_mbit(run, flow, from_s, to_s) / whole if whole else 0.0
 
@@ -177,7 +177,7 @@ def jain(run: Run, flows: list | None = None, from_s: float = 0, to_s: float | N
 def short_time_goodput(run: Run, flow: int = 0, window_s: float = GOODPUT_WINDOW_S,
                        sacked: bool = True) -> dict:
     """Payload that the ACKs (with sacked: and SACKs) report in the window before each full second,
-    Mbit/s.  At the start the window is what there is of it."""
+    Mbit/s.  A window at the start is shorter."""
     view = flow_view.FlowView(run, flow)
     t, total = delivered(run, flow) if sacked else (view.ack_s, view.ack_bytes)
     end = run.scenario.flows[flow].seconds or (float(t[-1]) if len(t) else 0)
@@ -265,12 +265,12 @@ def ideal_throughput_per_flow_kbyte(scenario: Scenario) -> float:
 
 
 def ideal_throughput_overall_kbyte(scenario: Scenario) -> float:
-    """The same of all of them together."""
+    """The same for all of these flows together."""
     return ideal_throughput_per_flow_kbyte(scenario) * len(scenario.flows)
 
 
 def _by_name(*functions) -> dict:
-    """Functions by their names, of which no two may be alike: a file would get the other."""
+    """Functions by name.  Names must be unique, or a data file would get the wrong function."""
     found = {}
     for function in functions:
         if function.__name__ in found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the receiving end sees, which is what a user behind a proxy has.
+"""Metrics of the receiving end, which is what a user behind a proxy sees.
 
 The sender's own clock and TCP_INFO end where a proxy splits its connection; these functions of a run
 read the receiver's capture, but for the last one.  Payload counts when the application has it, that
@@ -16,7 +16,7 @@ from . import flow_view, received
 
 
 def _from(run: Run, flow: int) -> range:
-    """A flow and those after it: an experiment may have had an earlier one."""
+    """A flow and the flows after it; an earlier flow may belong to another part of the experiment."""
     return range(flow, len(run.scenario.flows))
 
 
@@ -63,7 +63,7 @@ def download_mbit(run: Run, flow: int = 0) -> float:
 
 
 def total_received_mbit(run: Run, flow: int = 0) -> float:
-    """The same of a flow and those after it together."""
+    """The same for a flow and the flows after it together."""
     return sum(download_mbit(run, number) for number in _from(run, flow))
 
 

@@ -36,7 +36,7 @@ class Arrivals:
 
 
 def arrivals(run: Run, flow: int = 0) -> Arrivals:
-    """What came of a flow.  Of one whose SYN never came, nothing did.  Of several connections of a flow
+    """The packets of a flow that arrived; none if its SYN never did.  Of several connections of a flow
     (iperf3 has one for its own talk) it is the one with the most payload."""
     if run.scenario.flows[flow].to != "receiver":
         raise LabError(f"flow {flow} does not end at the receiver, where the capture is")
@@ -66,7 +66,7 @@ def arrivals(run: Run, flow: int = 0) -> Arrivals:
 
 
 def by(t: np.ndarray, total: np.ndarray, seconds) -> np.ndarray:
-    """Bytes there at these times."""
+    """The bytes that have arrived at these times."""
     return np.concatenate([[0], total])[np.searchsorted(t, seconds, side="right")]
 
 
@@ -82,7 +82,7 @@ def _acknowledged(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_range(ranges: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
-    """Ranges in order and without overlap, and one more."""
+    """Add a range to ranges that are in order and do not overlap."""
     before = [pair for pair in ranges if pair[1] < low]
     after = [pair for pair in ranges if pair[0] > high]
     touched = ranges[len(before):len(ranges) - len(after)]
@@ -113,7 +113,7 @@ def received_kbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None
 def short_time_received(run: Run, flow: int = 0, window_s: float = GOODPUT_WINDOW_S,
                         every_s: float = 1.0) -> dict:
     """Caini et al.'s short-time goodput: what arrived in the window before each sample, Mbit/s.  At the
-    start the window is what there is of it."""
+    start the window is shorter."""
     t, total = _acknowledged(run, flow)
     at = np.arange(1, _end_s(run, flow, t) / every_s + 0.5) * every_s
     since = np.maximum(at - window_s, 0)

@@ -24,12 +24,12 @@ def _no_flow(source: str):
 
 
 def source_kbit(run: Run, source: str = "sender") -> float:
-    """What all flows of a host get together, kbit/s."""
+    """The sum of the shares of a host's flows, kbit/s."""
     return sum(_rates(run, source))
 
 
 def over_equal_share(run: Run, source: str = "sender") -> float:
-    """What a flow of a host gets on the mean, over the mean of all flows: 1 is an equal share."""
+    """The mean share of a host's flows over the mean of all flows: 1 is an equal share."""
     everyone = [fairness.share_kbit(run, number) for number in range(len(run.scenario.flows))]
     if not sum(everyone):
         raise LabError("no flow made progress between the samples")

@@ -26,7 +26,7 @@ class Estimate:
 
 
 def quantile(confidence_pct: float, count: int) -> float:
-    """Of Student's t, two-sided, for so many values."""
+    """The two-sided quantile of Student's t for this number of values."""
     return float(stdtrit(count - 1, 0.5 + confidence_pct / 200))
 
 
@@ -47,8 +47,8 @@ def estimate_of(values: list[float], statistic: str, confidence_pct: float) -> E
 
 def seeds_for(values: list[float], confidence_pct: float, half: float, precision: str = "interval",
               most: int = 10000) -> int | None:
-    """The fewest values whose interval, at the deviation of these, is no more than `half` to a side;
-    None when two values are not there to tell it from, or `most` are too few.
+    """The least number of values whose interval has at most the half-width `half`, at these deviations;
+    None for fewer than two values, or if `most` values are too few.
 
     precision "deviation" (Henderson & Katz 4.2.4): whose mean's own standard deviation is.
     """

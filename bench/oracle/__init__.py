@@ -51,7 +51,7 @@ MODELS = {**POLICIES, **CONTROLS}
 
 
 class Difference(Exception):
-    """Where the kernel and the oracle part, in words."""
+    """A difference between the kernel and the oracle, as text."""
 
     def __init__(self, policy: str, call, wrong: Wrong):
         self.policy, self.call, self.wrong = policy, call, wrong
@@ -76,7 +76,7 @@ class Difference(Exception):
 
 @dataclass
 class Count:
-    """What was checked of one policy."""
+    """Counts of the checks of one policy."""
 
     flows: int = 0
     events: int = 0
@@ -101,7 +101,7 @@ class Report:
         return sum(count.changes for count in self.counts.values())
 
     def raise_first(self) -> "Report":
-        """The report itself, if there is nothing to say against the run."""
+        """Return the report, or raise the first difference."""
         if self.differences:
             raise self.differences[0]
         return self

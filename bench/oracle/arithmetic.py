@@ -19,7 +19,7 @@ POWER_ERROR = Fraction(242, 1_000_000)
 
 
 def is_before(a: int, b: int) -> bool:
-    """Of two counters of 32 bits, which wrap."""
+    """Is a before b?  Both are counters of 32 bits, which wrap."""
     return (a - b) % (1 << 32) >= 1 << 31
 
 

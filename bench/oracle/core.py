@@ -140,7 +140,7 @@ class Flow:
             self.compare_fields(call.old, "nobody has written to it yet")
 
     def compare(self, call) -> None:
-        """The kernel after the call, against the model."""
+        """Compare the kernel after the call with the model."""
         for what, found, should in (
                 ("cwnd", call.cwnd, self.cwnd), ("ssthresh", call.ssthresh, self.ssthresh),
                 ("returned", call.ret, self.ret), ("snd_cwnd_cnt", call.cwnd_cnt, self.count),
@@ -151,7 +151,7 @@ class Flow:
                 raise Wrong(what, should, found, self.basis())
 
     def compare_private(self, call) -> None:
-        """The private bytes after the call, against the model."""
+        """Compare the private bytes after the call with the model."""
         if self.OWNER:
             if self.owner is None:
                 self.owner = call.new.owner
@@ -174,7 +174,7 @@ class Flow:
     # -- callbacks, by default ----------------------------------------------------------
 
     def zero(self) -> None:
-        """The state of a flow that the policy knows nothing of: all fields 0."""
+        """The state of a flow that is new to the policy: all fields 0."""
         for name in self.FIELDS:
             setattr(self, name, 0)
 
@@ -239,7 +239,7 @@ class Flow:
         return getattr(type(self), callback) is not getattr(Flow, callback)
 
     def core_did(self, call) -> None:
-        """Has the core left cwnd and ssthresh as it must, between the last call and this one?
+        """Check that the core has moved cwnd and ssthresh as it must between the last call and this one.
 
         The core moves them
           - after undo_cwnd(): cwnd is what it returned, ssthresh that of before the reduction
@@ -344,7 +344,7 @@ class ByOneFlow(Flow):
     MAX_ACKED = None            # an ACK of more counts as one of so many
 
     def gain(self, call) -> int:
-        """What a segment acknowledged earns, in units of 1/ONE."""
+        """The growth for one acknowledged segment, in units of 1/ONE."""
         raise NotImplementedError
 
     def init(self, call):

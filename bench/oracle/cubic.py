@@ -140,7 +140,7 @@ class Cubic(InKernel):
         self.with_jiffies(call, decide, call.new.last_time)
 
     def update(self, call, acked, now):
-        """cnt: a segment for so many acknowledged."""
+        """cnt: the number of acknowledged segments for which the window grows by one."""
         self.ack_cnt = u32(self.ack_cnt + acked)
         if self.last_cwnd == self.cwnd and s32(now - self.last_time) <= HZ // 32:
             return

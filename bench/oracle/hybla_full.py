@@ -125,7 +125,7 @@ class HyblaFull(Flow):
         return max(num * self.path_rtt_us // den, 1) if num > 0 and den > 0 else 0
 
     def decide(self, call) -> None:
-        """The one time ssthresh is set from the train, or found not to be."""
+        """Set ssthresh from the train, once, or give up the estimate."""
         pkts = self.estimate() if self.ssthresh >= INFINITE else 0
         self.hoe_phase = SET if pkts else FAILED
         self.b = pkts

@@ -54,7 +54,7 @@ class Mtsi(Flow):
         return 1
 
     def steps(self, acked: int, plain: bool) -> int:
-        """How many steps of slow start an ACK is good for."""
+        """The number of steps of slow start that an ACK makes."""
         if plain:
             return acked
         if self.parameters["per_ack"]:

@@ -54,7 +54,7 @@ class Estimator:
         return max(rtt_us // T_MIN_PART, T_MIN_US)
 
     def kind(self, pkts: int, gap_us: int, rtt_us: int, dt_us: int) -> int:
-        """What an ACK is to the estimator; pkts: segments since the last point."""
+        """The kind of an ACK for the estimator; pkts: segments since the last point."""
         if not self.est_running:
             return START
         if not pkts:
@@ -198,7 +198,7 @@ class WestwoodAbse(Estimator, Control):
         self.lift(self.b_pkts)
 
     def round(self, call) -> None:
-        """Once in a round trip: look for more."""
+        """Probe for more, once in a round trip."""
         if call.rs_delivered <= 0 or is_before(call.rs_prior_delivered, self.round_delivered):
             return
         queue = not self.round_rtt_us or self.is_queue(self.round_rtt_us)
@@ -216,7 +216,7 @@ class WestwoodAbse(Estimator, Control):
             self.probe_start()
 
     def waits(self) -> bool:
-        """Is this round trip one to wait?"""
+        """Does the probe wait in this round trip?"""
         waiting = self.wait > 0
         self.wait -= waiting
         return waiting
@@ -269,7 +269,7 @@ class WestwoodAbse(Estimator, Control):
     # -- the window -------------------------------------------------------------------
 
     def limit(self) -> int:
-        """What a recovery may grow to."""
+        """The largest window that a recovery may reach."""
         return max(self.ssthresh, self.b_pkts if self.tolerate else 0)
 
     def recover(self, call, acked: int) -> int:

@@ -162,7 +162,7 @@ def hold(run) -> Held:
 # -- the records among themselves and the core's own event -----------------------------------------
 
 def sums(flow):
-    """What is in flight."""
+    """The segments in flight."""
     should = flow.packets_out - flow.sacked_out - flow.lost_out + flow.retrans_out
     return len(flow), _first(flow, "sums", "in_flight_old", flow.in_flight_old, should,
                              "packets_out - sacked_out - lost_out + retrans_out")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One job of the plan: play a run, measure it, check its windows, write what was found."""
+"""One job of the plan: play a run, measure it, check its windows, write the values."""
 
 import dataclasses
 import hashlib
@@ -20,14 +20,14 @@ from .experiment import Cell, Experiment
 
 
 def calibrate_link(folder: Path = plan.RESULTS) -> Path:
-    """Hold every stage of the link against what it is said to do; the file has a row a figure."""
+    """Calibrate every kind of stage; the file has one row for each figure."""
     planned = plan.read(folder)
     rows = calibrate.rows(Lab(made=plan.image_of(planned)), calibrate.FULL)
     return _write(plan.link_path(planned, folder), rows)
 
 
 def _write(path: Path, found) -> Path:
-    """A file that appears when it is whole."""
+    """Write a file that appears when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     part.write_text(json.dumps(found, indent=1) + "\n")
@@ -36,7 +36,7 @@ def _write(path: Path, found) -> Path:
 
 
 def play(job: str, folder: Path = plan.RESULTS) -> Path:
-    """Do a job; its file appears when it is whole."""
+    """Do a job; its file appears when it is complete."""
     planned = plan.read(folder)
     if job not in planned["jobs"]:
         raise LabError(f"the plan has no job {job}")
@@ -57,7 +57,7 @@ def value_of(lab: Lab, experiment: Experiment, cell: Cell, seed: int):
 
 
 def measured(run: Run, keys: list[str]) -> dict:
-    """All that the report says of a run."""
+    """Everything that the report shows of a run."""
     values = {}
     for key in keys:
         name, arguments = json.loads(key)

@@ -26,7 +26,7 @@ from . import cell, experiment, plan, report, results, seeds, tables, workflow
 
 
 def make(arguments, console: Console) -> int:
-    """Plan, run, report, and say how it ended."""
+    """Plan, run and report; print a summary."""
     began = time.monotonic()
     chosen = experiment.load_all(arguments.paper)
     console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
@@ -55,8 +55,8 @@ def make(arguments, console: Console) -> int:
 
 
 def _rounds(chosen: list, arguments, console: Console) -> tuple[results.Results, dict, int]:
-    """Play the plan, and more seeds of it while they can decide a verdict.  Returns what was found, the
-    report's data, and how many runs were there before."""
+    """Play the plan, and more seeds while they can decide a verdict.  Returns the results, the
+    report's data, and the number of runs that were kept from before."""
     lab, more = Lab(arguments.kernel, plan.EXTRAS), {}
     there = None
     while True:

@@ -97,7 +97,7 @@ class Axis(schema.Table):
 
 @dataclass(frozen=True)
 class Uncounted(schema.Table):
-    """Why something is shown with its verdict and is no finding of its own."""
+    """The reason why values are shown with a verdict and not counted as findings."""
 
     kind: one_of(*UNCOUNTED)
     why: WHY
@@ -107,7 +107,7 @@ class Uncounted(schema.Table):
 
 @dataclass(frozen=True)
 class Null(schema.Table):
-    """What each label of an axis is without its idea: another label of that axis."""
+    """The null of each label of an axis: another label of that axis."""
 
     axis: Line
     of: schema.mapping(Line, Line)
@@ -120,7 +120,7 @@ class Null(schema.Table):
 
 @dataclass(frozen=True)
 class Claim(schema.Table):
-    """What the paper says in words: left is less or more than right, or near it."""
+    """A claim of the paper's text: left is less or more than right, or near it."""
 
     text: Line
     left: LABELS
@@ -164,13 +164,13 @@ class Figure(schema.Table):
 
     @property
     def axes(self) -> list[str]:
-        """The axes that it shows."""
+        """The axes that the table shows."""
         return [self.x] * (self.kind != "series") + [self.series] * bool(self.series)
 
 
 @dataclass(frozen=True)
 class Missing(schema.Table):
-    """What the paper has and today's kernel has not."""
+    """A variant of the paper that today's kernel does not have."""
 
     label: Line
     why: Line
@@ -221,7 +221,7 @@ class Cell:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Of the scenario: cells of one digest share their runs."""
+        """Hash of the scenario: cells with the same hash share their runs."""
         return self.scenario.digest() if self.scenario else ""
 
 
@@ -319,7 +319,7 @@ def as_list(labels) -> list:
 
 @dataclass(frozen=True)
 class Paper(schema.Table):
-    """What ABOUT may have."""
+    """The keys of ABOUT."""
 
     citation: Line
     year: whole(1900, 2100) = 0
@@ -379,7 +379,7 @@ def load(path: Path) -> Experiment:
 
 @dataclass(frozen=True)
 class Inherited(schema.Table):
-    """What a file may have from another."""
+    """The keys that a file may take from another."""
 
     axes: tuple[Axis, ...] = key("axis", default=())
     scenario: ANYTHING | None = None
@@ -505,7 +505,7 @@ class Copies(schema.Table):
 
 
 def copied_flows(table: dict, where: str) -> dict:
-    """Flows with `copies` written out: so many alike, `apart_s` after one another."""
+    """The flows with `copies` expanded: equal flows, each `apart_s` after the one before."""
     flows = table.get("flow")
     if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
         return table            # the scenario's schema says what is wrong
@@ -552,7 +552,7 @@ def _checked(experiment: Experiment, where: str) -> Experiment:
 
 
 def _check_arguments(experiment: Experiment, arguments: dict, where: str) -> None:
-    """The flows and the hop that arguments name are there in each cell."""
+    """Check that each cell has the flows and the hop that the arguments name."""
     wanted = {arguments.get("flow", 0), *arguments.get("flows", ())}
     for cell in experiment.cells:
         flows, hops = len(cell.scenario.flows), [hop.name for hop in cell.scenario.hops]

@@ -35,7 +35,7 @@ MEASURING = ("bench/scenario", "bench/lab", "bench/record", "bench/measure", "be
 
 
 def measure_key(name: str, arguments: dict) -> str:
-    """By which a job's file has a measured value."""
+    """The key of a measured value in a job's file."""
     return json.dumps([name, arguments], sort_keys=True)
 
 
@@ -48,7 +48,7 @@ def measures(experiment: Experiment) -> list[str]:
 
 
 def code_digest() -> str:
-    """SHA-256 over the code that plays and measures: a kept value is as old as it is."""
+    """SHA-256 of the code that plays and measures, which decides whether a kept value is current."""
     return image.digest([TOP / "bench/papers/cell.py", *(
         path for package in MEASURING for path in (TOP / package).glob("*.py"))])
 
@@ -119,7 +119,7 @@ def changed(planned: dict, experiments: list[Experiment]) -> dict[str, list[dict
 
 
 def _is_of(job: dict, experiment: Experiment, cell: Cell, seed: int) -> bool:
-    """The job is a cell's run with one of its seeds.  Two tables may say the same."""
+    """Is the job a cell's run with one of its seeds?  Two tables may describe the same job."""
     if not set(measures(experiment)) <= set(job["measures"]):
         return False
     mine, its = table_of(experiment, cell, seed), job["table"]
@@ -141,7 +141,7 @@ def image_of(plan: dict) -> image.Image:
 
 
 def link_name(lab: Lab) -> str:
-    """Of the file with the link's calibration: as old as the image and the code that made it."""
+    """Name of the file with the link's calibration: a hash of the image and of the code."""
     made_of = [lab.image.identity, code_digest()]
     return f"link-{hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]}"
 

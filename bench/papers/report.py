@@ -35,7 +35,7 @@ def read(folder: Path) -> dict:
 
 
 def _environment() -> jinja2.Environment:
-    """Templates see the functions that lay things out, and no others."""
+    """The template environment, with the functions of the layout only."""
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(HERE), trim_blocks=True, lstrip_blocks=True,
                               undefined=jinja2.StrictUndefined, autoescape=lambda name: "html" in name)
     made.globals.update(

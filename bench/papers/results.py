@@ -18,7 +18,7 @@ NAMED = len("build/runs/00/00000000")
 
 
 class Results:
-    """What the jobs of a plan found, by experiment and cell."""
+    """The values that the jobs of a plan measured, by experiment and cell."""
 
     def __init__(self, planned: dict, experiments: list[Experiment], folder: Path = plan.RESULTS):
         self.plan = planned
@@ -43,7 +43,7 @@ class Results:
         return [self.runs[job] for job in jobs if job in self.runs]
 
     def values(self, experiment: Experiment, cell: Cell) -> list:
-        """One value a seed; of what no seed changes, one."""
+        """One value for each seed; one value if no seed changes it."""
         return list(self.by_seed(experiment, cell).values())
 
     def by_seed(self, experiment: Experiment, cell: Cell) -> dict:
@@ -251,7 +251,7 @@ class Results:
                 for pair in by_common_seed(self.by_seed(experiment, left), other).values()]
 
     def _described(self, experiment: Experiment, cell: Cell) -> str:
-        """What a cell's run shows, whichever side of a claim it is on."""
+        """The facts of a cell's run, on either side of a claim."""
         if experiment.gain:
             return self._of_gain(experiment, cell)
         run = self._typical(experiment, cell)
@@ -338,7 +338,7 @@ def _tolerance(experiment: Experiment) -> str:
 
 
 def uncounted_of(experiment: Experiment, cell: Cell) -> Uncounted | None:
-    """Why a cell's value is no finding of its own, if it is none."""
+    """The reason why a cell's value is not counted as a finding, if there is one."""
     return next((entry for entry in experiment.uncounted
                  if all(cell.labels.get(name) in as_list(wanted)
                         for name, wanted in entry.where.items())), None)
@@ -363,7 +363,7 @@ def _gain(source: Experiment, value: float, reference: float) -> float:
 
 def _open(experiment: Experiment, values: list, judged: verdict.Judged, paper: float | str,
           null: verdict.Null | None) -> str:
-    """What an undecided value lacks."""
+    """The reason why a value is undecided, and how many seeds it needs."""
     if len(values) < 2:
         return "One run of what depends on chance has no interval."
     if judged.seeds is None and (None in values or paper == NEVER):
@@ -413,7 +413,7 @@ def null_score(cells: list[dict]) -> dict:
 
 
 def summary(data: dict) -> dict:
-    """What README.md's table is written from."""
+    """The data from which README.md's table is written."""
     seeds = [len(cell["values"]) for experiment in data["experiments"] if experiment["random"]
              for cell in experiment["cells"] if cell["jobs"]]
     return {"about": {**data["about"], "runs": len(data["runs"]), "most_seeds": max(seeds, default=1)},

@@ -31,12 +31,12 @@ class Open:
 
 
 def expected_s(planned: dict) -> float:
-    """What the plan takes on two cores."""
+    """The time that the plan takes on two cores."""
     return on_two_cores_s(job["expected_wall_s"] for job in planned["jobs"].values())
 
 
 def on_two_cores_s(expected_wall_s) -> float:
-    """What runs of so many seconds take, and the link's calibration beside them."""
+    """The time that runs of these seconds take on two cores, with the link's calibration."""
     return (LINK_WALL_S + sum(expected_wall_s)) / CORES
 
 
@@ -59,7 +59,7 @@ def more(found: Results, data: dict, budget_s: float = BUDGET_S) -> dict[str, in
 
 
 def verdicts(found: Results, data: dict) -> list[Open]:
-    """Every open verdict that counts."""
+    """Every open verdict that is counted."""
     told = []
     for experiment, entry in zip(found.experiments.values(), data["experiments"]):
         if not experiment.random:
@@ -74,7 +74,7 @@ def verdicts(found: Results, data: dict) -> list[Open]:
 
 
 def _is_open(claim: dict) -> bool:
-    """More seeds may change it: no pair decides it alone, and not all are decided."""
+    """Can more seeds change the claim?  No pair decides it alone, and not all pairs are decided."""
     alone = verdict.HOLDS if claim["some"] else verdict.FAILS
     return not any(pair["decided"] and pair["verdict"] == alone for pair in claim["pairs"]) \
         and not all(pair["decided"] for pair in claim["pairs"])
@@ -113,7 +113,7 @@ def _target(cells: list[tuple[Experiment, Cell]], have: int, enough: int | None,
 
 
 def _played(found: Results, experiment: Experiment, cell: Cell) -> list[tuple[Experiment, Cell]]:
-    """What is run for a cell: of a gain both sides, of a formula nothing."""
+    """The runs of a cell: both sides of a gain, none for a formula."""
     if experiment.gain:
         return [one for side in found.sides(experiment, cell) for one in _played(found, *side)]
     return [(experiment, cell)] if cell.scenario and not cell.formula and experiment.random else []

@@ -74,7 +74,7 @@ class Table:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """So many digits that count, and never an exponent."""
+    """Format a number with this many significant digits and without an exponent."""
     if value is None:
         return MISSING
     if isinstance(value, str):          # the paper's "never"
@@ -146,7 +146,7 @@ def uncounted(experiment: dict) -> list[tuple[str, int, int, str]]:
 
 
 def uncounted_text(experiment: dict) -> list[str]:
-    """A sentence a reason."""
+    """One sentence for each reason."""
     def what(values: int, claims: int) -> str:
         return " and ".join(_number_of(*one) for one in ((values, "value"), (claims, "claim")) if one[0])
     return [f"{what(values, claims)}, {kind}: {why}"
@@ -169,7 +169,7 @@ def null_text(experiment: dict) -> str:
 
 
 def counts_text(mine: dict) -> str:
-    """A paper's verdicts in a line."""
+    """A paper's verdicts in one line."""
     def told(kinds: dict) -> str:
         return ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     null = mine["null"]
@@ -185,7 +185,7 @@ def _end(value: float | None) -> str:
 
 
 def claim_verdict(claim: dict) -> str:
-    """The class, or why there is none."""
+    """The class of a verdict, or the reason why there is none."""
     said = claim["verdict"] or "not measured"
     return f"({said}; not counted: {claim['uncounted'][0]})" if claim["uncounted"] else said
 
@@ -246,7 +246,7 @@ class Contest:
 
     @property
     def texts(self) -> list[str]:
-        """Each with what it came to."""
+        """The names, each with its value."""
         return [f"{label}: {number(value)} {self.unit}" if math.isfinite(value) else f"{label}: never"
                 for label, value in self.ranked]
 
@@ -319,7 +319,7 @@ def winners(found: list[Contest]) -> dict[str, dict[str, list[tuple[str, int, in
 
 
 def leaders(ranked: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """Those that won the largest part of their contests, and as many."""
+    """The policies that share the first place of a ranking."""
     return [entry for entry in ranked if entry[1:] == ranked[0][1:]]
 
 
@@ -328,7 +328,7 @@ def all_settings(found: dict[str, list[Contest]]) -> list[str]:
 
 
 def path_text(path: dict) -> str:
-    """A path in short: what decides which policy suits it."""
+    """A short description of a path: the properties that decide which policy suits it."""
     said = []
     if path.get("rate_mbit"):
         said.append(f"{path['rate_mbit']:.3g} Mbit/s")

@@ -98,7 +98,7 @@ def of_null(experiment: Experiment, paper: float, null: Null) -> str:
 
 
 def nearness(experiment: Experiment, paper: float, null: Null | None) -> float:
-    """How far from the paper's a reproduced value may be."""
+    """The largest difference from the paper's value at which ours is reproduced."""
     tolerance, halves = _limits(experiment, paper, null)
     return min([tolerance, *halves])
 
@@ -122,12 +122,12 @@ def _floor(experiment: Experiment, paper: float) -> float:
 
 
 def _discriminates(experiment: Experiment, paper: float, null: Null) -> bool:
-    """The paper's figures of the two are further apart than nothing."""
+    """Does the paper show a difference between the policy and its null?"""
     return abs(paper - null.paper) > _floor(experiment, paper)
 
 
 def _class(experiment: Experiment, value: float, paper: float, null: Null | None) -> str:
-    """Of one number, as if it were sure."""
+    """The verdict on one number, as if it were certain."""
     if not _within_order(experiment, value, paper):
         return NOT
     if null and _discriminates(experiment, paper, null) and not within_factor(
@@ -250,7 +250,7 @@ class Case:
 
     @property
     def worse(self) -> bool:
-        """Ours is: slower, less."""
+        """The word for our value: slower, less."""
         return self.ours is None or (self.ours > self.paper) == (self.better == "less")
 
     @property
@@ -302,7 +302,7 @@ def overflow(case: Case) -> str | None:
 
 
 def early_avoidance(case: Case) -> str | None:
-    """Nothing was lost, and the window was short of what it came to when slow start was over."""
+    """No packet was lost, and slow start ended at less than half of the largest window."""
     its = case.its
     if not (case.worse and case.has("avoidance_s", "avoidance_cwnd", "max_cwnd", "max_cwnd_s",
                                     "retransmits")) \
@@ -362,7 +362,7 @@ def smooth(case: Case) -> str | None:
 
 
 def numbers(case: Case) -> str:
-    """What can always be said."""
+    """The cause that applies to every run."""
     if case.its.get("segments") == 1:
         return "Nothing was transferred that could show why."
     return f"{described(case.facts, case.flow)}."

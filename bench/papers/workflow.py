@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Have Snakemake do a plan's jobs, and show how far they are.
+"""Have Snakemake do a plan's jobs, and show the progress.
 
-Progress is read off the jobs' files, not off Snakemake's talk, so that it is the same wherever the
+Progress is read from the jobs' files and not from Snakemake's output, so it is the same wherever the
 jobs run; what Snakemake says is kept in a log.
 """
 
@@ -38,7 +38,7 @@ def command(folder: Path, cores: int | None, profile: str | None, more: tuple = 
 
 def run(planned: dict, folder: Path, console: Console, cores: int | None = None,
         profile: str | None = None) -> None:
-    """Do what is not done yet.  A LabError names the jobs that failed and their logs."""
+    """Do the jobs that are not done yet.  A LabError names the failed jobs and their logs."""
     log = folder / "log" / "snakemake.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as out:
@@ -96,7 +96,7 @@ class Meter:
         self.look()
 
     def look(self) -> None:
-        """Take up what was finished since."""
+        """Count the jobs that have finished since."""
         for job in self.paths.keys() - self.done:
             if self.paths[job].exists():
                 self.done.add(job)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a run left: captures, traces, private bytes, read back."""
+"""Readers of a run's files: captures, traces, private bytes."""

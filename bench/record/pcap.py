@@ -45,7 +45,7 @@ class Packets:
 
 
 def read(blob: bytes) -> Packets:
-    """Parse a nanosecond pcap.  A packet that is not what this reads is a LabError."""
+    """Parse a nanosecond pcap.  Raises LabError for a packet that this parser does not know."""
     if len(blob) < 24 or struct.unpack_from("<I", blob)[0] != MAGIC_NS:
         raise LabError("the capture is not a nanosecond pcap")
     rows, raw, at = [], [], 24

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A finished run: its scenario, its files, and what they hold."""
+"""A finished run: its scenario, its files, and their contents."""
 
 import hashlib
 import json

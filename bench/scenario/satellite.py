@@ -42,7 +42,7 @@ class Mac(Table):
 
     @property
     def granularity_kbit(self) -> float:
-        """What one slot in every multi-frame is worth."""
+        """The rate of one slot in every multi-frame, kbit/s."""
         return self.rate_kbit / self.slots
 
     @property
@@ -51,7 +51,7 @@ class Mac(Table):
 
     @property
     def slot_bytes(self) -> int:
-        """IP bytes of a slot, whole ones."""
+        """Whole IP bytes of a slot."""
         return int(self.rate_kbit * self.slot_ns / 8e6 * (1 - self.overhead_pct / 100))
 
     @property
@@ -68,7 +68,7 @@ class Mac(Table):
         return max(1, math.ceil(self.allocation_ms / self.superframe_ms))
 
     def ip_kbit(self, slots: int) -> float:
-        """What so many slots of every multi-frame carry of IP."""
+        """The rate of IP packets in this many slots of every multi-frame, kbit/s."""
         return slots * self.multiframes * self.slot_bytes * 8 / self.superframe_ms
 
     def rules(self) -> None:
@@ -108,7 +108,7 @@ class Errors(Table):
     frame_loss_pct: PERCENT = 0     # of the frames
 
     def mean_loss(self, size: int) -> float:
-        """Part of the packets of so many bytes that is lost in the long run, by bits or by fades."""
+        """The mean loss of packets of this many bytes, by bit errors or by fades."""
         if self.frame_bytes:
             raise LabError("the loss of coded frames depends on the arrival times of the packets")
         if self.ber:
@@ -137,7 +137,7 @@ class Errors(Table):
 
 
 def rules(stage) -> None:
-    """A stage that satlink plays: what it has must fit together and be all there is."""
+    """Check a stage that satlink plays: its keys must fit together, and no other key may be set."""
     for name in ("rate_mbit", "loss_pct", "reorder_pct", "duplicate_pct", "ecn"):
         if getattr(stage, name):
             raise ValueError(f"{name} cannot be combined with mac, errors, delay_series or merge_ms; "
@@ -164,10 +164,10 @@ def links(scenario) -> list[tuple]:
 
 
 def result_name(hop: str, side: str) -> str:
-    """Of the file with satlink's counters; its log has the ending .csv."""
+    """Name of the file with satlink's counters; its log ends in .csv."""
     return f"{PROGRAM}-{hop}-{side}.json"
 
 
 def device_name(hop: str, side: str) -> str:
-    """Of the file with what `ip` counted at satlink's device."""
+    """Name of the file with the counters of `ip` for satlink's device."""
     return f"{PROGRAM}-{hop}-{side}-device.json"

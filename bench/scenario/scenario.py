@@ -170,7 +170,7 @@ class Stage(schema.Table):
 
     @property
     def speed_mbit(self) -> float:
-        """The most it carries; 0: anything."""
+        """The largest rate of the stage; 0: no limit."""
         return self.mac.ip_kbit(self.mac.cap_slots) / 1e3 if self.mac else self.rate_mbit
 
     @property
@@ -414,7 +414,7 @@ class Scenario(schema.Table):
 
     @property
     def frame_bytes(self) -> int:
-        """What a full segment costs at a bottleneck."""
+        """The bytes of a full segment at the bottleneck."""
         return self.mtu + ETHERNET_BYTES
 
     @property
@@ -427,7 +427,7 @@ class Scenario(schema.Table):
         return _slowest(self.stages(flow.source, flow.to))
 
     def packet_bytes(self, stage: Stage) -> int:
-        """What a full segment costs at a stage: time slots carry IP, a qdisc counts the Ethernet
+        """The bytes of a full segment at a stage: time slots carry IP, a qdisc counts the Ethernet
         header too."""
         return self.mtu if stage.mac else self.frame_bytes
 
@@ -491,7 +491,7 @@ class Scenario(schema.Table):
 
     @property
     def extras(self) -> tuple[str, ...]:
-        """What a Lab needs to play it, beside the base image."""
+        """The optional parts of the image that the scenario needs."""
         stages = [stage for hop in self.hops for stage in (hop.forward, hop.reverse)]
         needs = (satellite.links(self), any(hop.pep for hop in self.hops),
                  any(stage.aqm in ("codel", "pie") for stage in stages),
@@ -500,7 +500,7 @@ class Scenario(schema.Table):
         return ("papers",) if any(needs) else ()
 
     def check(self) -> "Scenario":
-        """Itself, if a file could have said the same."""
+        """The scenario itself, if a file could describe it; raises LabError otherwise."""
         schema.read(Scenario, self, self.title)
         return self
 

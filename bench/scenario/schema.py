@@ -61,7 +61,7 @@ def whole(low: int, high: int) -> type:
 
 
 def real(low: float, high: float) -> type:
-    """A whole one stays one, since job scripts print what a file says."""
+    """An integer stays an integer, since job scripts print the value of the file."""
     return allowed(f"a number from {low:.15g} to {high:.15g}", low=low, high=high,
                    fits=lambda value: type(value) in (int, float) and low <= value <= high)
 
@@ -93,7 +93,7 @@ def mapping(key: type, value: type) -> type:
 
 
 def is_words(value: str) -> bool:
-    """Nothing that a shell would take for more than words."""
+    """Text without characters that a shell interprets."""
     return bool(re.fullmatch(r"[\w .,:/+-]*", value, re.ASCII))
 
 
@@ -110,18 +110,18 @@ CongestionControl = text("a congestion control's name: at most 15 letters, digit
 # ---- tables ----------------------------------------------------------------
 
 def key(name: str, **field) -> dataclasses.Field:
-    """A field that files call otherwise."""
+    """A field that has another name in files."""
     return dataclasses.field(metadata={"key": name}, **field)
 
 
 def computed(**field) -> dataclasses.Field:
-    """A field that no file has."""
+    """A field that files cannot set."""
     return dataclasses.field(metadata={"computed": True}, **field)
 
 
 class Table:
     def rules(self) -> None:
-        """What must fit together; a ValueError says what does not."""
+        """Check that the values fit together; raises ValueError if they do not."""
 
     @classmethod
     @functools.cache
@@ -139,7 +139,7 @@ class Table:
 
     @classmethod
     def keys(cls) -> list[str]:
-        """As files have them."""
+        """The keys, by their names in files."""
         return [field.alias for field in cls.model().__fields__.values()]
 
     @classmethod
@@ -148,7 +148,7 @@ class Table:
 
     @classmethod
     def parse(cls, value):
-        """A checked one, from a TOML table or from another that code has made."""
+        """A checked object, from a TOML table or from an object that code has made."""
         if isinstance(value, cls):
             value = value.stated()
         if not isinstance(value, dict):
@@ -169,7 +169,7 @@ class Table:
         return found
 
     def stated(self) -> dict:
-        """What of it is no default, by the keys that files have."""
+        """The values that are not defaults, by their keys in files."""
         return {field.alias: getattr(self, name) for name, field in self.model().__fields__.items()
                 if field.required or getattr(self, name) != field.get_default()}
 

@@ -36,7 +36,7 @@ LAWS = {"surge": _surge, "mah": _mah}
 
 
 def sizes(law: str, count: int, seed: str) -> list[int]:
-    """So many transfers of a law, bytes."""
+    """Sizes of this many transfers, drawn from a law, bytes."""
     draw = random.Random(seed)
     return [LAWS[law](draw) for _ in range(count)]
 

@@ -27,13 +27,13 @@ from .status import commit, status_of
 
 def run_comparison(arguments, console: Console) -> None:
     began = time.monotonic()
-    made = comparison.plan(long=arguments.long)
-    rows.check_plan(made)
+    planned = comparison.plan(long=arguments.long)
+    rows.check_plan(planned)
     console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
                   "first use fetches packages and boots once")
     lab = Lab(arguments.kernel)
-    runs = pool.run_all(lab, made.items, console, use_cache=not arguments.fresh)
-    data = rows.collect(made, runs, oracle.check)
+    runs = pool.run_all(lab, planned.items, console, use_cache=not arguments.fresh)
+    data = rows.collect(planned, runs, oracle.check)
     cached = sum(run.from_cache for run in runs)
     fresh = [run for run in runs if not run.from_cache] or runs
     data["about"] = {
@@ -41,7 +41,7 @@ def run_comparison(arguments, console: Console) -> None:
         "date": datetime.date.today().isoformat(), "commit": commit(),
         "command": "make bench" + " LONG=1" * arguments.long,
         "runs": len(runs), "from_cache": cached, "wall_s": time.monotonic() - began,
-        "speed": rows.speed(runs, made.items),
+        "speed": rows.speed(runs, planned.items),
         "restore_s": float(np.median([run.meta["restore_wall_s"] for run in fresh])),
         "cores": len(os.sched_getaffinity(0)),
         "modules": {name: version for run in runs for name, version in run.meta["modules"].items()},
@@ -59,7 +59,7 @@ def run_comparison(arguments, console: Console) -> None:
     console.print(f"report: {page.relative_to(TOP)}, data: "
                   f"{(folder / 'bench.json').relative_to(TOP)}")
     console.print(prune.within_limit())
-    wrong = [policy for policy, said in data.get("checks", {}).items() if said["differences"]]
+    wrong = [policy for policy, report in data.get("checks", {}).items() if report["differences"]]
     if wrong:
         raise LabError(f"windows differ from what the oracle recomputed: {', '.join(wrong)}")
 
@@ -126,18 +126,18 @@ def describe(run: Run, number: int) -> str:
         if took is not None:
             ideal = f" (ideal {chosen.ideal_s(flow.bytes):.3f} s)" \
                 if chosen.bottleneck and flow.to == "receiver" else ""
-            said = f"{flow.bytes} bytes in {took:.3f} s{ideal}"
+            amount = f"{flow.bytes} bytes in {took:.3f} s{ideal}"
         elif flow.bytes:
-            said = f"{int(view.ack_bytes.max(initial=0))} of {flow.bytes} bytes"
+            amount = f"{int(view.ack_bytes.max(initial=0))} of {flow.bytes} bytes"
         else:
-            said = f"{view.goodput_mbit(flow.seconds):.3f} Mbit/s over {flow.seconds} s"
-        return f"{said}, {int(view.is_retransmit.sum())} retransmissions"
-    told = run.json(f"flow-{number}.json")
-    if "bytes_acked" in told:
-        return (f"{told['bytes_acked']} bytes in {told['busy_time'] / 1e6:.3f} s of sending, "
-                f"by {flow.source}, {told['total_retrans']} retransmissions")
-    if "end" in told:               # iperf3's
-        sent = told["end"].get("sum_sent") or told["end"]["sum"]
+            amount = f"{view.goodput_mbit(flow.seconds):.3f} Mbit/s over {flow.seconds} s"
+        return f"{amount}, {int(view.is_retransmit.sum())} retransmissions"
+    counters = run.json(f"flow-{number}.json")
+    if "bytes_acked" in counters:
+        return (f"{counters['bytes_acked']} bytes in {counters['busy_time'] / 1e6:.3f} s of sending, "
+                f"by {flow.source}, {counters['total_retrans']} retransmissions")
+    if "end" in counters:               # iperf3's
+        sent = counters["end"].get("sum_sent") or counters["end"]["sum"]
         return f"{sent['bytes']} bytes in {sent['seconds']:.3f} s, by {flow.source}'s iperf3"
     return f"{flow.tool} from {flow.source} to {flow.to}, in whole"
 

@@ -194,9 +194,9 @@ def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
 def _item(link: str, base: Scenario, policy: Policy, kind: str, amount: int, loss_pct: float,
           seed: int, flows: int = 1, **changes) -> Item:
     flow = Flow(policy.cc, **{"bytes" if kind == "transfer" else "seconds": amount})
-    made = dataclasses.replace(with_loss(base, loss_pct), flows=flows * (flow,), seed=seed,
-                               modules=policy.modules, **changes)
-    return Item(link, policy, kind, amount, loss_pct, seed, made.check())
+    played = dataclasses.replace(with_loss(base, loss_pct), flows=flows * (flow,), seed=seed,
+                                 modules=policy.modules, **changes)
+    return Item(link, policy, kind, amount, loss_pct, seed, played.check())
 
 
 def _beside_items(beside: Beside, policies) -> list[Item]:
@@ -209,8 +209,8 @@ def _beside_items(beside: Beside, policies) -> list[Item]:
         base = _read(name)
         for policy in policies:
             flows = tuple(Flow(cc, seconds=beside.seconds) for cc in (policy.cc, beside.rival))
-            made = dataclasses.replace(base, flows=flows, modules=policy.modules)
-            items.append(Item(name, policy, "beside", beside.seconds, 0, base.seed, made.check()))
+            played = dataclasses.replace(base, flows=flows, modules=policy.modules)
+            items.append(Item(name, policy, "beside", beside.seconds, 0, base.seed, played.check()))
     return items
 
 

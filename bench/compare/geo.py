@@ -80,17 +80,17 @@ class Row(schema.Table):
                  "reverse": {"delay_ms": half_ms, "loss_pct": self.return_loss_pct}},
                 {"name": "satellite", "forward": {"delay_ms": half_ms, "loss_pct": self.loss_pct},
                  "reverse": {"rate_mbit": self.return_mbit, "queue_bdp": 1}}]
-        made = scenario.from_dict({
+        base = scenario.from_dict({
             "title": self.name, "seed": seed, "hop": hops, "captures": ["sender"], "trace": [],
             "flow": [{"cc": cc, "bytes": size}], "change": self.changes(half_ms),
             "commands": [GIVE_UP.format(seconds=self.give_up_s)] if self.give_up_s else []})
         if self.then_mbit:
             # The queue keeps its packets when the rate falls.
-            packets = made.queue_packets(made.hops[0].forward)
+            packets = base.queue_packets(base.hops[0].forward)
             stage = scenario.Stage(rate_mbit=self.then_mbit, queue_packets=packets)
-            made = dataclasses.replace(made, changes=(
-                scenario.LinkChange(self.then_s, "gateway", forward=stage), *made.changes)).check()
-        return made
+            base = dataclasses.replace(base, changes=(
+                scenario.LinkChange(self.then_s, "gateway", forward=stage), *base.changes)).check()
+        return base
 
     def changes(self, delay_ms: float) -> list[dict]:
         if not self.outage_every_s:
@@ -146,19 +146,19 @@ def load(path: Path = HERE / "geo.toml") -> dict:
 
 def rows(data: dict) -> list[tuple[str, Row]]:
     """Pairs (source of the group, row), one for each row of geo.toml."""
-    found = []
+    entries = []
     for name, value in data.items():
         if isinstance(value, dict):
             group = schema.read(Group, value, "geo.toml", (name,))
-            found += [(group.source, schema.read(
+            entries += [(group.source, schema.read(
                 Row, {"rtt_ms": group.rtt_ms, "bytes": group.bytes, **table}, "geo.toml",
                 (name, "row", number))) for number, table in enumerate(group.row)]
-    return found
+    return entries
 
 
 def plan(data: dict) -> list[tuple[Row, int, Item]]:
     """Every run: (row, bytes, item).  Those with a mode are floors with one of floors.RECEIVERS."""
-    made = []
+    planned = []
     for _, row in rows(data):
         for size in row.bytes:
             runs = [(Policy(cc), seed, row.scenario(cc, size, seed), "") for cc in data["policies"]
@@ -166,16 +166,16 @@ def plan(data: dict) -> list[tuple[Row, int, Item]]:
             held = [(Policy(floors.CC), 1, row.unlimited(size, name), name) for name in floors.RECEIVERS]
             for policy, seed, played, mode in runs + held:
                 item = Item(row.name, policy, "transfer", size, row.loss_pct, seed, played, mode)
-                made.append((row, size, item))
-    return made
+                planned.append((row, size, item))
+    return planned
 
 
 def collect(data: dict, planned, runs) -> dict:
     """A table row for each link and size; seconds are lists, an entry a seed, None: not by then."""
-    found = {}
+    by_row = {}
     sources = {row.name: source for source, row in rows(data)}
     for (row, size, item), run in zip(planned, runs):
-        one = found.setdefault((row.name, size), {
+        one = by_row.setdefault((row.name, size), {
             "link": row.name, "source": sources[row.name], "bytes": size, "rtt_ms": row.rtt_ms,
             "objective_s": dict(zip(row.bytes, row.objectives_s)).get(size),
             "floor_s": row.floor_s(size), "give_up_s": row.give_up_s,
@@ -188,7 +188,7 @@ def collect(data: dict, planned, runs) -> dict:
                            ("receiver_limited_s", floors.receiver_limited_s(run)),
                            ("hash", run.hash)):
             one[key].setdefault(item.policy.cc, []).append(value)
-    return {"title": data["title"], "policies": data["policies"], "rows": list(found.values())}
+    return {"title": data["title"], "policies": data["policies"], "rows": list(by_row.values())}
 
 
 def _median(values: list) -> float:
@@ -259,14 +259,14 @@ def play(arguments, console: Console) -> None:
     lab = Lab(arguments.kernel)
     runs = pool.run_all(lab, [item for _, _, item in planned], console,
                         use_cache=not arguments.fresh)
-    found = collect(data, planned, runs)
-    found["about"] = {
+    result = collect(data, planned, runs)
+    result["about"] = {
         "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
         "date": datetime.date.today().isoformat(), "commit": commit(), "command": "make geo",
         "runs": len(runs), "wall_s": time.monotonic() - began}
-    print_table(found, console)
-    path = webpage.write_json(found, TOP / "results" / "acceptance", "geo.json")
-    console.print(f"{len(runs)} runs, {found['about']['wall_s']:.0f} s wall; "
+    print_table(result, console)
+    path = webpage.write_json(result, TOP / "results" / "acceptance", "geo.json")
+    console.print(f"{len(runs)} runs, {result['about']['wall_s']:.0f} s wall; "
                   f"data: {path.relative_to(TOP)}")
     console.print(prune.within_limit())
 

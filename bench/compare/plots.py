@@ -183,14 +183,14 @@ def draw_panel(axes, plot: Plot, link: dict, series, colour: str, limits) -> Non
 def draw_figure(plot: Plot, link: dict, data: dict, layout: Layout) -> Figure:
     """A panel per policy; only the outer panels carry tick labels."""
     policies, colours = data["policies"], policy_colours(data)
-    found = {p: link["series"].get(p, {}).get(plot.key) for p in policies}
-    found = {p: s for p, s in found.items() if has_points(s)}
-    limits, count = plot.limits(link, found), len(policies)
+    by_policy = {p: link["series"].get(p, {}).get(plot.key) for p in policies}
+    by_policy = {p: s for p, s in by_policy.items() if has_points(s)}
+    limits, count = plot.limits(link, by_policy), len(policies)
     width, height = layout.size(count)
     figure = Figure(figsize=(width, height))
     for index, policy in enumerate(policies):
         axes = figure.add_axes(layout.place(index, count))
-        draw_panel(axes, plot, link, found.get(policy), colours[policy], limits)
+        draw_panel(axes, plot, link, by_policy.get(policy), colours[policy], limits)
         axes.set_title(policy, loc="left", fontsize=8.5, pad=4, color="black",
                        weight="bold" if policy in data["ours"] else "normal")
         axes.tick_params(labelleft=index % layout.columns == 0,
@@ -238,11 +238,11 @@ def goodput_dots(data: dict, width: float) -> Figure:
         aside = 0.3 * ((nth + 0.5) / len(marks) - 0.5)
         for place, policy in enumerate(policies):
             place += aside
-            found = [v for v in values.get(policy, []) if is_number(v) and v > 0]
-            if found:
-                axes.plot([min(found), max(found)], [place, place],
+            rates = [v for v in values.get(policy, []) if is_number(v) and v > 0]
+            if rates:
+                axes.plot([min(rates), max(rates)], [place, place],
                           color=colour, lw=1.2)
-                axes.plot([statistics.median(found)], [place], marker=mark,
+                axes.plot([statistics.median(rates)], [place], marker=mark,
                           color=colour, ms=5, ls="")
     axes.set_ylim(len(policies) - 0.5, -0.5)
     axes.set_yticks(range(len(policies)), policies)

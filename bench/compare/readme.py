@@ -113,13 +113,13 @@ def summary(data: dict) -> str:
 
 def beside(data: dict) -> str:
     """The share that a rival gets beside each policy, and the drops of both flows."""
-    found = data["beside"]["links"]
-    rows = [["", *(text for link in found for text in (
+    links_beside = data["beside"]["links"]
+    rows = [["", *(text for link in links_beside for text in (
         f"{link['rtt_ms']:g} ms: own", link["rival"], "of its share", "drops"))],
-            ["", *["Mbit/s", "Mbit/s", "%", "packets"] * len(found)]]
-    for row in found[0]["rows"]:
+            ["", *["Mbit/s", "Mbit/s", "%", "packets"] * len(links_beside)]]
+    for row in links_beside[0]["rows"]:
         cells = []
-        for link in found:
+        for link in links_beside:
             one, = [one for one in link["rows"] if one["policy"] == row["policy"]]
             cells += [text_of(one["own_mbit"]), text_of(one["rival_mbit"]),
                       text_of(one["rival_pct"], 0), text_of(one["drops"], 0)]
@@ -129,14 +129,14 @@ def beside(data: dict) -> str:
 
 def harm(data: dict, policy: str) -> str:
     """One policy's effect on others: a rival's rate beside it, beside bbr and beside a second rival."""
-    found = data["beside"]["links"]
-    rival = found[0]["rival"]
-    rows = [["a flow of", *(text for link in found for text in (
+    links_beside = data["beside"]["links"]
+    rival = links_beside[0]["rival"]
+    rows = [["a flow of", *(text for link in links_beside for text in (
         f"{link['rtt_ms']:g} ms: {rival} beside it, Mbit/s", "of its share, %", "packets dropped"))]]
-    names = [row["policy"] for row in found[0]["rows"] if row["policy"].split()[0] == policy]
+    names = [row["policy"] for row in links_beside[0]["rows"] if row["policy"].split()[0] == policy]
     for name in [*names, *(other for other in ("bbr", rival) if other not in names)]:
         cells = []
-        for link in found:
+        for link in links_beside:
             one, = [one for one in link["rows"] if one["policy"] == name]
             cells += [text_of(one["rival_mbit"]), text_of(one["rival_pct"], 0), text_of(one["drops"], 0)]
         rows.append([label(name), *cells])
@@ -176,18 +176,18 @@ def acceptance(data: dict) -> str:
 def papers(data: dict) -> str:
     """Verdicts by paper: independent values, what a policy that does nothing would get of them, claims,
     and what is shown and not counted."""
-    found = data["papers"]["papers"]
-    values, claims = (list(next(iter(found.values()))[kind]) for kind in ("values", "claims"))
+    by_paper = data["papers"]["papers"]
+    values, claims = (list(next(iter(by_paper.values()))[kind]) for kind in ("values", "claims"))
     rows = [["", *(f"values {one}" if one == values[0] else one for one in values), "by doing nothing",
              "not counted", *(f"claims: {one}" if one == claims[0] else one for one in claims),
              "not counted"]]
-    for paper, mine in found.items():
-        null = mine["null"]
-        rows.append([paper, *(str(mine["values"][one]) for one in values),
+    for paper, counts in by_paper.items():
+        null = counts["null"]
+        rows.append([paper, *(str(counts["values"][one]) for one in values),
                      f"{null['reproduced']} of {null['of']}",
-                     str(sum(mine["uncounted"]["values"].values())),
-                     *(str(mine["claims"][one]) for one in claims),
-                     str(sum(mine["uncounted"]["claims"].values()))])
+                     str(sum(counts["uncounted"]["values"].values())),
+                     *(str(counts["claims"][one]) for one in claims),
+                     str(sum(counts["uncounted"]["claims"].values()))])
     return lines_of(rows)
 
 

@@ -74,8 +74,8 @@ def told_by_flows(run: Run) -> list[dict]:
 
 def _waited_pct(run: Run, key: str) -> float:
     """The part of their busy time that flows spent waiting for a socket buffer, percent."""
-    told = told_by_flows(run)
-    return 100 * sum(one[key] for one in told) / max(1, sum(one["busy_time"] for one in told))
+    infos = told_by_flows(run)
+    return 100 * sum(one[key] for one in infos) / max(1, sum(one["busy_time"] for one in infos))
 
 
 def _digest(run: Run) -> str:
@@ -91,16 +91,16 @@ def _long_rows(pairs) -> list[dict]:
     for item, run in pairs:
         grouped.setdefault((item.policy.label, item.loss_pct), []).append((item, run))
     rows = []
-    for (policy, loss_pct), mine in grouped.items():
+    for (policy, loss_pct), group in grouped.items():
         rates = [[one["bytes_acked"] * 8 / item.amount / 1e6 for one in told_by_flows(run)]
-                 for item, run in mine]
+                 for item, run in group]
         rows.append({
             "policy": policy, "loss_pct": loss_pct, "flows_mbit": rates,
             "goodput_mbit": [sum(one) for one in rates], "jain": [flow_view.jain(one) for one in rates],
-            "drops": [flow_view.queue_drops(run) for _, run in mine],
-            "sndbuf_limited_pct": [_waited_pct(run, "sndbuf_limited") for _, run in mine],
-            "rwnd_limited_pct": [_waited_pct(run, "rwnd_limited") for _, run in mine],
-            "seeds": [item.seed for item, _ in mine], "hash": [_digest(run) for _, run in mine]})
+            "drops": [flow_view.queue_drops(run) for _, run in group],
+            "sndbuf_limited_pct": [_waited_pct(run, "sndbuf_limited") for _, run in group],
+            "rwnd_limited_pct": [_waited_pct(run, "rwnd_limited") for _, run in group],
+            "seeds": [item.seed for item, _ in group], "hash": [_digest(run) for _, run in group]})
     return rows
 
 
@@ -112,11 +112,11 @@ def link_facts(name: str, base: Scenario) -> dict:
             "queue_packets": base.queue_packets(stage)}
 
 
-def collect_long(made: Plan, pairs) -> dict:
+def collect_long(plan: Plan, pairs) -> dict:
     """The faster link: one flow alone, and several of one policy."""
     alone = [pair for pair in pairs if pair[0].kind == "long"]
     shared = [pair for pair in pairs if pair[0].kind == "shared"]
-    return {**link_facts(alone[0][0].link, made.fast), "seconds": alone[0][0].amount,
+    return {**link_facts(alone[0][0].link, plan.fast), "seconds": alone[0][0].amount,
             "rows": _long_rows(alone), "shared": _long_rows(shared),
             "flows": max((len(item.scenario.flows) for item, _ in shared), default=0)}
 
@@ -126,7 +126,7 @@ def collect_beside(pairs) -> dict:
     percent of what each of two flows of the rival's kind has there (their mean)."""
     links = {}
     for item, run in pairs:
-        own, rival = [told["bytes_acked"] * 8 / item.amount / 1e6 for told in told_by_flows(run)]
+        own, rival = [info["bytes_acked"] * 8 / item.amount / 1e6 for info in told_by_flows(run)]
         link = links.setdefault(item.link, {
             **link_facts(item.link, item.scenario), "rival": item.scenario.flows[1].cc,
             "seconds": item.amount, "rows": []})
@@ -164,60 +164,61 @@ def collect_checks(pairs, check) -> dict:
     check: takes a Run; its answer has `counts` (policy -> .changes), `differences` (with .policy)
     and `unchecked` (policy -> why).
     """
-    found = {}
+    by_policy = {}
     for item, run in pairs:
         if not (item.policy.ours and item.scenario.trace):
             continue
-        mine = found.setdefault(item.policy.label, {
+        entry = by_policy.setdefault(item.policy.label, {
             "runs": 0, "changes": 0, "differences": [], "unchecked": []})
-        said = check(run)
-        mine["runs"] += bool(said.counts)
-        mine["changes"] += sum(count.changes for count in said.counts.values())
-        mine["differences"] += [str(one) for one in said.differences]
-        why = list(said.unchecked.values()) or ([] if said.counts else ["the oracle has no such policy"])
-        mine["unchecked"] += [text for text in why if text not in mine["unchecked"]]
-    return found
+        result = check(run)
+        entry["runs"] += bool(result.counts)
+        entry["changes"] += sum(count.changes for count in result.counts.values())
+        entry["differences"] += [str(one) for one in result.differences]
+        why = list(result.unchecked.values()) or (
+            [] if result.counts else ["the oracle has no such policy"])
+        entry["unchecked"] += [text for text in why if text not in entry["unchecked"]]
+    return by_policy
 
 
-def collect(made: Plan, runs: list[Run], check=None) -> dict:
+def collect(plan: Plan, runs: list[Run], check=None) -> dict:
     """The report's data, without its `about`.  check: see collect_checks()."""
-    pairs = list(zip(made.items, runs))
+    pairs = list(zip(plan.items, runs))
     by = {(item.link, item.policy, item.kind, item.amount, item.loss_pct, item.seed): (item, run)
           for item, run in pairs}
     links = []
-    for name, base in made.links.items():
-        mine = [(item, run) for item, run in pairs
-                if item.link == name and item.kind in ("transfer", "floor", "bulk")]
-        bulk = [(policy, loss_pct) for policy in made.policies
-                for loss_pct in sorted({item.loss_pct for item, _ in mine if item.kind == "bulk"})]
-        seconds = next(item.amount for item, _ in mine if item.kind == "bulk")
+    for name, base in plan.links.items():
+        on_link = [(item, run) for item, run in pairs
+                   if item.link == name and item.kind in ("transfer", "floor", "bulk")]
+        bulk = [(policy, loss_pct) for policy in plan.policies
+                for loss_pct in sorted({item.loss_pct for item, _ in on_link if item.kind == "bulk"})]
+        seconds = next(item.amount for item, _ in on_link if item.kind == "bulk")
         links.append({
             **link_facts(name, base),
-            "transfers": [_transfer_row(item, run) for item, run in mine if item.kind == "transfer"],
-            "floors": [_floor_row(item, run) for item, run in mine if item.kind == "floor"],
+            "transfers": [_transfer_row(item, run) for item, run in on_link if item.kind == "transfer"],
+            "floors": [_floor_row(item, run) for item, run in on_link if item.kind == "floor"],
             "bulk": [_bulk_row(policy, loss_pct, [
-                (item, run) for item, run in mine
+                (item, run) for item, run in on_link
                 if item.kind == "bulk" and (item.policy, item.loss_pct) == (policy, loss_pct)])
                 for policy, loss_pct in bulk],
             "series": {policy.label: _series(
                 by[name, policy, "transfer", SHOWN_TRANSFER, 0, 1][1],
-                by[name, policy, "bulk", seconds, 0, 1][1], seconds) for policy in made.policies},
+                by[name, policy, "bulk", seconds, 0, 1][1], seconds) for policy in plan.policies},
         })
-    data = {"title": made.title, "policies": [policy.label for policy in made.policies],
-            "ours": [policy.label for policy in made.policies if policy.ours], "links": links}
+    data = {"title": plan.title, "policies": [policy.label for policy in plan.policies],
+            "ours": [policy.label for policy in plan.policies if policy.ours], "links": links}
     if besides := [pair for pair in pairs if pair[0].kind == "beside"]:
         data["beside"] = collect_beside(besides)
     if costs := [pair for pair in pairs if pair[0].kind == "cost"]:
         data["cost"] = collect_cost(costs)
     if logs := [pair for pair in pairs if pair[0].kind == "log"]:
         data["log"] = collect_log(logs)
-    if made.fast:
-        data["long"] = collect_long(made, [p for p in pairs if p[0].kind in ("long", "shared")])
+    if plan.fast:
+        data["long"] = collect_long(plan, [p for p in pairs if p[0].kind in ("long", "shared")])
     if check:
         data["checks"] = collect_checks(pairs, check)
     return data
 
 
-def check_plan(made: Plan) -> None:
-    if not any(item.amount == SHOWN_TRANSFER for item in made.of("transfer")):
+def check_plan(plan: Plan) -> None:
+    if not any(item.amount == SHOWN_TRANSFER for item in plan.of("transfer")):
         raise LabError(f"compare.toml: transfers lack {SHOWN_TRANSFER}, whose sequence is drawn")

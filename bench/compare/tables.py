@@ -56,13 +56,13 @@ class Table:
 
     def groups(self) -> list[tuple[str, int]]:
         """Neighbouring columns of one group, as (group, how many)."""
-        found: list[tuple[str, int]] = []
+        runs: list[tuple[str, int]] = []
         for column in self.columns:
-            if found and found[-1][0] == column.group:
-                found[-1] = (column.group, found[-1][1] + 1)
+            if runs and runs[-1][0] == column.group:
+                runs[-1] = (column.group, runs[-1][1] + 1)
             else:
-                found.append((column.group, 1))
-        return found
+                runs.append((column.group, 1))
+        return runs
 
 
 def format_spread(values: list, total: int, digits: int) -> str:
@@ -223,8 +223,8 @@ def row_losses(rows: list[dict]) -> list[float]:
 
 def measured(data: dict, rows: list[dict]) -> dict:
     """The data with only the policies some row is about."""
-    there = {row["policy"] for row in rows}
-    return {**data, "policies": [p for p in data["policies"] if p in there]}
+    policies = {row["policy"] for row in rows}
+    return {**data, "policies": [p for p in data["policies"] if p in policies]}
 
 
 def cost_table(data: dict) -> Table:
@@ -245,23 +245,23 @@ def cost_breakdown(data: dict) -> list[dict]:
     """By policy and callback: calls per ACK and instructions per call, a pair
     of figures for each loss."""
     rows = data["cost"]["rows"]
-    losses, found = row_losses(rows), []
+    losses, columns = row_losses(rows), []
     for policy in measured(data, rows)["policies"]:
-        mine = {row["loss_pct"]: {c["name"]: c for c in row["callbacks"]}
-                for row in rows if row["policy"] == policy}
-        names = {name: c["slot"] for calls in mine.values()
+        by_loss = {row["loss_pct"]: {c["name"]: c for c in row["callbacks"]}
+                   for row in rows if row["policy"] == policy}
+        names = {name: c["slot"] for calls in by_loss.values()
                  for name, c in calls.items()}
         for first, (name, slot) in enumerate(names.items()):
             cells = []
             for loss in losses:
-                call = mine.get(loss, {}).get(name, {})
+                call = by_loss.get(loss, {}).get(name, {})
                 cells += [format_number(call.get("calls_per_ack"), 3),
                           format_number(call.get("mean"), 1),
                           format_number(call.get("median"), 1)]
-            found.append({"policy": "" if first else policy, "slot": slot,
-                          "name": name, "cells": cells,
-                          "ours": policy in data["ours"]})
-    return found
+            columns.append({"policy": "" if first else policy, "slot": slot,
+                            "name": name, "cells": cells,
+                            "ours": policy in data["ours"]})
+    return columns
 
 
 def log_table(data: dict) -> Table:
@@ -341,15 +341,15 @@ def check_lines(data: dict) -> list[str]:
     """One line for each policy: how many windows the oracle recomputed."""
     lines, checks = [], data.get("checks", {})
     for policy in [p for p in data["policies"] if p in checks]:
-        said = checks[policy]
-        if said["differences"]:
-            verdict = f"DIFFERENCES in {len(said['differences'])} flows"
-        elif said["runs"]:
+        report = checks[policy]
+        if report["differences"]:
+            verdict = f"DIFFERENCES in {len(report['differences'])} flows"
+        elif report["runs"]:
             verdict = "no difference"
         else:
             verdict = "nothing to compare"
-        line = (f"{policy}: windows checked: {said['changes']} changes in "
-                f"{said['runs']} runs, {verdict}")
-        lines.append("; not checked: ".join([line, *said["unchecked"]]))
-        lines += said["differences"][:1]
+        line = (f"{policy}: windows checked: {report['changes']} changes in "
+                f"{report['runs']} runs, {verdict}")
+        lines.append("; not checked: ".join([line, *report["unchecked"]]))
+        lines += report["differences"][:1]
     return lines

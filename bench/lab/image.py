@@ -199,8 +199,8 @@ def _static_libraries(*more: str) -> str:
     total = hashlib.sha256()
     for name in ("libc.a", "libm.a", "libgcc.a", "libgcc_eh.a", "crt1.o",
                  *(f"lib{each}.a" for each in more)):
-        found = Path(_run("gcc", ["gcc", f"-print-file-name={name}"]).strip())
-        total.update(name.encode() + (found.read_bytes() if found.exists() else b""))
+        library = Path(_run("gcc", ["gcc", f"-print-file-name={name}"]).strip())
+        total.update(name.encode() + (library.read_bytes() if library.exists() else b""))
     return total.hexdigest()
 
 
@@ -224,15 +224,15 @@ def _libraries(program: Path, root: Path) -> set[Path]:
     """The shared objects a program needs, the loader included, found in an unpacked tree."""
     needed, todo = set(), [program]
     while todo:
-        said = _run("readelf", ["readelf", "--wide", "--dynamic", "--program-headers", todo.pop()])
-        names = re.findall(r"\(NEEDED\)\s+Shared library: \[(.+?)\]", said)
-        names += [Path(name).name for name in re.findall(r"program interpreter: (\S+?)\]", said)]
+        listing = _run("readelf", ["readelf", "--wide", "--dynamic", "--program-headers", todo.pop()])
+        names = re.findall(r"\(NEEDED\)\s+Shared library: \[(.+?)\]", listing)
+        names += [Path(name).name for name in re.findall(r"program interpreter: (\S+?)\]", listing)]
         for name in names:
-            found = [path for folder in ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64")
+            paths = [path for folder in ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64")
                      if (path := root / folder / name).exists()]
-            if not found:
+            if not paths:
                 raise LabError(f"{program.name} needs {name}, which no package has")
-            library = found[0]
+            library = paths[0]
             if library not in needed:
                 needed.add(library)
                 todo.append(library)
@@ -285,12 +285,12 @@ def _stage(release: str, stage: Path, instead: tuple, extras: tuple) -> None:
         if name not in PROGRAMS + KMOD_NAMES + ["busybox", "sh", "ash"]:
             (stage / "bin" / name).symlink_to("busybox")
     for name in PROGRAMS:
-        found = [tools / folder / name for folder in ("bin", "sbin", "usr/bin", "usr/sbin")
-                 if (tools / folder / name).is_file()]
-        if not found:
+        candidates = [tools / folder / name for folder in ("bin", "sbin", "usr/bin", "usr/sbin")
+                      if (tools / folder / name).is_file()]
+        if not candidates:
             raise LabError(f"no program {name} in the packages {' '.join(packages.GUEST_PACKAGES)}")
-        shutil.copy(found[0].resolve(), stage / "sbin" / name)
-        _stage_libraries(found[0].resolve(), tools, stage)
+        shutil.copy(candidates[0].resolve(), stage / "sbin" / name)
+        _stage_libraries(candidates[0].resolve(), tools, stage)
     for name in extras:
         _stage_extra(name, stage)
     (stage / "bin/sh").symlink_to("../sbin/dash")

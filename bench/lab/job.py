@@ -382,9 +382,9 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
             lines.append(_show_qdiscs(prefix, hop, qdisc_file(scenario, hop)))
     for hop in scenario.hops:
         if hop.pep:
-            made, started = pep.setup(scenario, hop, host_address(scenario, "sender"),
-                                      receiver_address(scenario))
-            files.update(made)
+            pep_files, started = pep.setup(scenario, hop, host_address(scenario, "sender"),
+                                           receiver_address(scenario))
+            files.update(pep_files)
             lines += started
     return files, lines + satlink.start(scenario, prefix)
 
@@ -567,8 +567,8 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
     seeded: make the kernel's random numbers a function of the seed; for a guest only.
     first: shell lines before all others.
     """
-    made, setup = _setup(scenario, prefix)
-    made.update(_traffic_files(scenario))
+    job_files, setup = _setup(scenario, prefix)
+    job_files.update(_traffic_files(scenario))
     preamble = [line.replace("PREFIX", prefix) for line in PREAMBLE]
     lines = ["#!/bin/sh", "set -eu", "export OUT=${OUT:-/run/out}", *preamble, *first]
     lines += [f"seed {scenario.seed}"] if seeded else []
@@ -615,5 +615,5 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
               "for m in /sys/module/tcp_*/srcversion /sys/module/satcc_*/srcversion; do "
               "[ -e $m ] || continue; m=${m%/srcversion}; "
               "echo \"${m##*/} $(cat $m/srcversion)\"; done > $OUT/modules"]
-    made["run"] = lines
-    return {name: ("\n".join(text) + "\n").encode() for name, text in made.items()}
+    job_files["run"] = lines
+    return {name: ("\n".join(text) + "\n").encode() for name, text in job_files.items()}

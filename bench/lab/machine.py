@@ -66,8 +66,8 @@ random.trust_bootloader=off rdinit=/init
 @cache
 def qemu_version() -> str:
     """The emulator's version: it is part of a run's identity."""
-    said = _tool(QEMU, "--version")
-    return re.search(r"version (\S+.*)", said)[1]
+    text = _tool(QEMU, "--version")
+    return re.search(r"version (\S+.*)", text)[1]
 
 
 # What QEMU loads to boot such a machine: the BIOS, which is a package of its own, and two of its own.
@@ -81,10 +81,10 @@ def emulator() -> list[str]:
     folders = [Path(line) for line in _tool(QEMU, "-L", "help").split()]
     loaded = []
     for name in FIRMWARE:
-        found = next((folder / name for folder in folders if (folder / name).exists()), None)
-        if not found:
+        firmware = next((folder / name for folder in folders if (folder / name).exists()), None)
+        if not firmware:
             raise LabError(f"{QEMU} has no {name} (Debian: seabios, qemu-system-data)")
-        loaded.append(f"{name} {hashlib.sha256(found.read_bytes()).hexdigest()}")
+        loaded.append(f"{name} {hashlib.sha256(firmware.read_bytes()).hexdigest()}")
     return [qemu_version(), *loaded]
 
 
@@ -429,9 +429,9 @@ def _boot(image: Image, console: Path, state: Path, recorded: bool) -> None:
     with Machine(image, console, recorded=recorded) as machine:
         try:
             machine.wait_until_booted()
-            said = machine.monitor("human-monitor-command", **{"command-line": "savevm ready"})
-            if said.strip():
-                raise LabError(f"the machine's state could not be saved: {said.strip()}")
+            answer = machine.monitor("human-monitor-command", **{"command-line": "savevm ready"})
+            if answer.strip():
+                raise LabError(f"the machine's state could not be saved: {answer.strip()}")
             machine.monitor("quit")
             machine.wait(lambda: machine.process.poll() is not None)
             partial = state.with_suffix(".part")

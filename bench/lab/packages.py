@@ -61,8 +61,8 @@ def _apt(*argv: str, cwd: Path | None = None, suite: str = OWN) -> str:
     done = subprocess.run(command + list(argv[1:]), cwd=cwd, text=True, capture_output=True,
                           env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"})
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("E:")] or ["no reason"]
-        raise LabError(f"{' '.join(argv[:2])} failed: {said[-1]}")
+        errors = [line for line in done.stderr.splitlines() if line.startswith("E:")] or ["no reason"]
+        raise LabError(f"{' '.join(argv[:2])} failed: {errors[-1]}")
     return done.stdout
 
 
@@ -106,8 +106,8 @@ def update(suite: str = OWN) -> None:
 
 def _lists(suite: str = OWN) -> list[tuple]:
     """A text that differs between two states of the package lists."""
-    found = (_state(suite) / "state" / "lists").glob("*_Packages*")
-    return sorted((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found)
+    list_files = (_state(suite) / "state" / "lists").glob("*_Packages*")
+    return sorted((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in list_files)
 
 
 def _files(names: list[str], with_depends: bool, suite: str = OWN) -> dict[str, str]:
@@ -117,15 +117,15 @@ def _files(names: list[str], with_depends: bool, suite: str = OWN) -> dict[str, 
     kept = _state(suite) / "answers" / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}.json"
     if not kept.exists():
         what = ["install"] if with_depends else ["download"]
-        said = _apt("apt-get", "-qq", "-y", "--print-uris", *what, *names, suite=suite)
+        uris = _apt("apt-get", "-qq", "-y", "--print-uris", *what, *names, suite=suite)
         # Where a list has no MD5 sum, `install` prints no hash.
-        words = [line.split() for line in said.splitlines() if line.startswith("'")]
-        found = {name: " ".join(rest) for _, name, *rest in words}
-        if not found:
+        words = [line.split() for line in uris.splitlines() if line.startswith("'")]
+        by_name = {name: " ".join(rest) for _, name, *rest in words}
+        if not by_name:
             raise LabError(f"apt offers no file for {' '.join(names)}")
         kept.parent.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(found, indent=1))
+        part.write_text(json.dumps(by_name, indent=1))
         part.rename(kept)
     return json.loads(kept.read_text())
 
@@ -144,28 +144,28 @@ def kernel_release(series: str) -> str:
     "6.12.117+deb12-amd64".
     """
     if series == NEWEST:
-        found = {key: value for key, value in _kernels(SUITES[-1]).items() if not key.endswith("-rt")}
-        if not found:
+        sid = {key: value for key, value in _kernels(SUITES[-1]).items() if not key.endswith("-rt")}
+        if not sid:
             raise LabError(f"no packaged kernel in {SUITES[-1]}")
-        return max(max(found.values()))[1]
-    found = _kernels(ELSEWHERE.get(series, OWN))
-    if series not in found:
+        return max(max(sid.values()))[1]
+    sid = _kernels(ELSEWHERE.get(series, OWN))
+    if series not in sid:
         known = sorted({*_kernels(OWN), *ELSEWHERE, NEWEST})
         raise LabError(f"no packaged kernel {series} in this machine's apt sources "
                        f"(there are: {', '.join(known)})")
-    return max(found[series])[1]
+    return max(sid[series])[1]
 
 
 def _kernels(suite: str) -> dict[str, list]:
     """Series -> [(version as numbers, release)...] of a suite's kernels."""
-    found = {}
+    by_series = {}
     for name in _images(suite):
         match = re.fullmatch(
             r"linux-image-((\d+\.\d+)\.[\d.]+(?:\+deb[\d.]+)?(?:-\d+)?(-rt)?-amd64)", name)
         if match:
             version = [int(number) for number in re.findall(r"\d+", match[1].removesuffix("-amd64"))]
-            found.setdefault(match[2] + (match[3] or ""), []).append((version, match[1]))
-    return found
+            by_series.setdefault(match[2] + (match[3] or ""), []).append((version, match[1]))
+    return by_series
 
 
 @functools.cache

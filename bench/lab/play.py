@@ -56,8 +56,8 @@ def check(scenario: Scenario, files: dict[str, bytes], may_miss: bool = False) -
         raise LabError(f"satcc_log missed {files['witness.lost'].decode().strip()} records")
     if scenario.capture:
         for name in scenario.captures:
-            said = files.get(f"{name}.tcpdump", b"0 packets dropped by kernel").decode()
-            if "\n0 packets dropped by kernel" not in "\n" + said:
+            summary = files.get(f"{name}.tcpdump", b"0 packets dropped by kernel").decode()
+            if "\n0 packets dropped by kernel" not in "\n" + summary:
                 raise LabError(f"the capture {name} lost packets")
     proof.check(scenario, files)
     satlink.check_results(scenario, files)

@@ -50,11 +50,11 @@ def need(scenario) -> list[str]:
 
 def start(scenario, prefix: str) -> list[str]:
     """Shell lines that set the links up, once the devices are there; they wait for time zero."""
-    found = links(scenario)
-    if not found:
+    directions = links(scenario)
+    if not directions:
         return []
     lines = ["links="]
-    for number, (hop, side, stage) in enumerate(found):
+    for number, (hop, side, stage) in enumerate(directions):
         _, tun, table = SIDES[side]
         name = result_name(hop, side)
         words = [f"seed {scenario.seed * 1000 + number}", f"own {OWN_IN_NS} {OWN_OUT_NS}"]
@@ -81,12 +81,12 @@ def begin(scenario) -> list[str]:
 
 def end(scenario, prefix: str) -> list[str]:
     """Shell lines for the end of a run: the links write their counters."""
-    found = links(scenario)
-    if not found:
+    directions = links(scenario)
+    if not directions:
         return []
     # The device drops what comes when satlink has gone, so it is read first.
     return [*(f"ip -s -j -n {prefix}{hop} link show {SIDES[side][1]} > $OUT/{device_name(hop, side)}"
-              for hop, side, _ in found),
+              for hop, side, _ in directions),
             "kill $links", "for link in $links; do wait $link; done"]
 
 

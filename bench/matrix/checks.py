@@ -119,15 +119,15 @@ def module_sources() -> list[Path]:
 NOT_OURS = re.compile(r"vmlinux")
 
 
-def read_build(said: str, status: int, sources: set[str]) -> None:
+def read_build(log: str, status: int, sources: set[str]) -> None:
     """What a build printed: no warning of the compiler, modpost or sparse, which has seen every file."""
-    findings = [line for line in said.splitlines()
+    findings = [line for line in log.splitlines()
                 if re.search(r"\b(warning|error)\b", line, re.I) and not NOT_OURS.search(line)]
     if findings:
         raise Finding(findings[0].replace(f"{roots.WORK}/", ""))
     if status:
         raise Finding(f"make ended with status {status}")
-    checked = {Path(name).stem for name in re.findall(r"^\s*CHECK\s+(\S+)", said, re.M)}
+    checked = {Path(name).stem for name in re.findall(r"^\s*CHECK\s+(\S+)", log, re.M)}
     if unchecked := sources - checked:
         raise Finding(f"sparse has not seen {', '.join(sorted(unchecked))}")
 
@@ -259,15 +259,15 @@ def same_records(run: Run) -> None:
             raise Finding(f"{event}: {len(rows)} records of {(seen.t <= end).sum()} packets")
         if (rows[field] != getattr(of_it, field)).any():
             raise Finding(f"{event}: {field} is not the capture's")
-    rows, told = records(run, "segment_sent"), run.json("flow-0.json")
+    rows, info = records(run, "segment_sent"), run.json("flow-0.json")
     sums = {"bytes_sent": rows["len"].sum(), "total_retrans": (rows["retrans"] == 1).sum(),
             "data_segs_out": (rows["len"] > 0).sum()}
     for name, total in sums.items():
-        if total != told[name]:
-            raise Finding(f"segment_sent: {name} is {total}, by TCP_INFO {told[name]}")
+        if total != info[name]:
+            raise Finding(f"segment_sent: {name} is {total}, by TCP_INFO {info[name]}")
     windows = records(run, "cwnd_changed")
     if not len(windows) or (windows["cwnd"][-1], windows["ssthresh"][-1]) != (
-            told["snd_cwnd"], told["snd_ssthresh"]):
+            info["snd_cwnd"], info["snd_ssthresh"]):
         raise Finding("cwnd_changed: the last record is not TCP_INFO's window")
 
 
@@ -296,9 +296,9 @@ class Check:
 
     def files(self) -> Iterable[Path]:
         """Those files and this one, which has the check."""
-        found = {path for pattern in self.sources for path in TOP.glob(pattern)
+        paths = {path for pattern in self.sources for path in TOP.glob(pattern)
                  if not path.name.endswith(".mod.c") and path.is_file()}
-        return found | {Path(__file__).resolve()}
+        return paths | {Path(__file__).resolve()}
 
 
 CHECKS = (

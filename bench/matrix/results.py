@@ -31,27 +31,27 @@ def _path(kernel: Kernel, check: Check) -> Path:
 def kept(path: Path) -> dict | None:
     """A kept result."""
     try:
-        found = json.loads(path.read_text())
+        entry = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return found if {"cell", "date"} <= set(found) else None
+    return entry if {"cell", "date"} <= set(entry) else None
 
 
 def keep(path: Path, cell: str) -> dict:
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = {"cell": cell, "date": datetime.date.today().isoformat()}
+    entry = {"cell": cell, "date": datetime.date.today().isoformat()}
     part = path.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps(found))
+    part.write_text(json.dumps(entry))
     part.rename(path)
-    return found
+    return entry
 
 
 def answer(kernel: Kernel, check: Check, fresh: bool = False) -> tuple[dict, bool]:
     """The answer to a check, and whether it was kept.  An error that is no Finding, such as a host
     without a network, is nobody's cell and ends the command."""
     path = _path(kernel, check)         # of the sources as they are when it is asked
-    if not fresh and (found := kept(path)):
-        return found, True
+    if not fresh and (entry := kept(path)):
+        return entry, True
     try:
         check.ask(kernel)
         cell = OK
@@ -68,20 +68,20 @@ def row(matrix, series: str, fresh: bool, tell) -> dict:
         if check.needs and cells[check.needs] != OK:
             cells[check.name] = f"not asked: {check.needs} failed"
             continue
-        found, was_kept = answer(kernel, check, fresh)
-        cells[check.name] = found["cell"]
-        dates.append(found["date"])
-        tell(series, check.name, found["cell"], was_kept)
+        entry, was_kept = answer(kernel, check, fresh)
+        cells[check.name] = entry["cell"]
+        dates.append(entry["date"])
+        tell(series, check.name, entry["cell"], was_kept)
     return {"series": series, "release": kernel.release, "compiler": kernel.compiler,
             "date": min(dates), "cells": cells}
 
 
 def rows(matrix, series: list[str], fresh: bool, tell, missing) -> list[dict]:
     """A row for each kernel that can be had.  missing: called with another's series, and why."""
-    found = []
+    table = []
     for name in series:
         try:
-            found.append(row(matrix, name, fresh, tell))
+            table.append(row(matrix, name, fresh, tell))
         except LabError as error:
             missing(name, str(error))
-    return found
+    return table

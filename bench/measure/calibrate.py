@@ -161,19 +161,19 @@ class Probe:
 def play(lab: Lab, stage: dict, trains: list[Train], *, reverse: dict | None = None,
          back: bool = False, drain_s: float = 1) -> Probe:
     """Send trains over one hop, `link`.  back: from the receiver, over its reverse stage."""
-    made = scenario.from_dict({
+    base = scenario.from_dict({
         "title": "calibration", "capture": False, "trace": [],
         "hop": [{"name": "link", "forward": stage, "reverse": reverse or {}}],
         # A run has a flow; the probe starts when its last packets are gone.
         "flow": [{"cc": "reno", "bytes": 1}]})
-    here, there = ("receiver", "sender") if back else ("sender", "receiver")
-    address = job.host_address(made, "sender") if back else job.receiver_address(made)
+    here, sending = ("receiver", "sender") if back else ("sender", "receiver")
+    address = job.host_address(base, "sender") if back else job.receiver_address(base)
     words = " ".join(f"{train.count} {train.bytes} {round(train.gap_ns)}" for train in trains)
-    made = dataclasses.replace(made, after=(
-        f"as_ns {there} probe recv {PORT} $OUT/probe.bin &", "probe=$!", f"sleep {QUIET_S}",
+    base = dataclasses.replace(base, after=(
+        f"as_ns {sending} probe recv {PORT} $OUT/probe.bin &", "probe=$!", f"sleep {QUIET_S}",
         f"in_ns {here} probe send {address} {PORT} {words}",
         f"sleep {drain_s:g}", "kill $probe", "wait $probe"))
-    run = lab.run(made)
+    run = lab.run(base)
     came = np.frombuffer(run.read("probe.bin"), RECORD)
     if len(came) < 2:
         raise LabError("the probe's packets did not arrive")
@@ -235,9 +235,9 @@ def queue(lab: Lab, _scale: int) -> list[Row]:
         rows.append(near(f"{name}: taken of {burst} at once", "packets", len(probe.came),
                          holds, 0))
         if "mac" in stage:
-            said = probe.link()
+            counters = probe.link()
             rows.append(none("of those lost, not counted by satlink",
-                             probe.lost.sum() - said["queue_drops"] - said["error_losses"]))
+                             probe.lost.sum() - counters["queue_drops"] - counters["error_losses"]))
     return rows
 
 
@@ -288,14 +288,14 @@ def _slots(lab: Lab, mac: dict, trains: list[Train], name: str) -> list[Row]:
     reached = probe.sent_ns - probe.link()["zero_ns"] + rig / 2
     leaves, log = slot_model(wanted, reached, probe.sizes)
     off = (reached + probe.delay_ns - rig - leaves) / 1e3
-    said = probe.log()
-    told = {(row[0], row[5], row[7]) for row in said}
-    late = said[:, 6] - said[:, 0]
+    slot_log = probe.log()
+    requests = {(row[0], row[5], row[7]) for row in slot_log}
+    late = slot_log[:, 6] - slot_log[:, 0]
     return [
         near(f"{name}: departure from its slot, 99th percentile", "us", np.percentile(abs(off), 99),
              0, DELAY_US),
         near(f"{name}: departure from its slot, worst", "us", abs(off).max(), 0, 5 * DELAY_US),
-        none(f"{name}: super-frames with another request or grant", len(set(log) - told)),
+        none(f"{name}: super-frames with another request or grant", len(set(log) - requests)),
         near(f"{name}: from request to grant", "ms", np.unique(late).mean() * wanted.superframe_ms,
              math.ceil(wanted.allocation_ms / wanted.superframe_ms) * wanted.superframe_ms, 0),
         none(f"{name}: lost or out of order", probe.lost.sum() + probe.reordered)]
@@ -365,7 +365,7 @@ def fades(lab: Lab, scale: int) -> list[Row]:
     good_s, bad_s = 0.4, 0.1
     probe = play(lab, {"errors": {"good_s": good_s, "bad_s": bad_s}},
                  [Train(4000 * scale, 60, 15e6)])
-    said = probe.link()
+    counters = probe.link()
     spans = probe.log()
     long_s = np.diff(spans, axis=1)[:, 0] / 1e9
     gaps_s = (spans[1:, 0] - spans[:-1, 1]) / 1e9
@@ -383,7 +383,7 @@ def fades(lab: Lab, scale: int) -> list[Row]:
         d = max((np.arange(1, n + 1) / n - cdf).max(), (cdf - np.arange(n) / n).max())
         rows.append(Row(f"{name}: D from exponential, times root n", "", d * math.sqrt(n), 0, 0, KS[0],
                         (0, KS[1])))
-    at = probe.sent_ns - said["zero_ns"] + 10_000        # about when satlink has it
+    at = probe.sent_ns - counters["zero_ns"] + 10_000        # about when satlink has it
     edges = spans.ravel()
     faded = np.searchsorted(edges, at, side="right") % 2 == 1
     after = np.clip(np.searchsorted(edges, at), 1, len(edges) - 1)
@@ -454,13 +454,13 @@ def red(lab: Lab, scale: int) -> list[Row]:
         expected = low + (high - low) * p / most
         settled = slice(probe.count // 3, None)
         # A packet finds the queue, of which the first has been half sent, and goes after it.
-        found = np.nanmean(probe.delay_ns[settled]) / 1e9 * mbit * 1e6 / 8 / FRAME_BYTES - 0.5
+        average = np.nanmean(probe.delay_ns[settled]) / 1e9 * mbit * 1e6 / 8 / FRAME_BYTES - 0.5
         # Gaps even over 1 .. 1/p deviate from their mean by 1/sqrt(3) of it; and how much of the
         # first packet has been sent is known to a quarter.
         deviation = (expected - low) / math.sqrt(3 * probe.lost[settled].sum())
         rows += [near(f"overload {over:g}: lost", "%", 100 * probe.lost[settled].mean(), 100 * r,
                       100 * 0.1 * r),
-                 normal(f"overload {over:g}: average queue", "packets", found, expected, deviation,
+                 normal(f"overload {over:g}: average queue", "packets", average, expected, deviation,
                         known_to=0.25)]
     return rows
 
@@ -486,7 +486,7 @@ def main(words: list[str]) -> int:
     try:
         lab = Lab(given.kernel, extras=("papers",))
         scale = FULL if given.full else SHORT
-        found = rows(lab, scale)
+        results = rows(lab, scale)
     except LabError as error:
         print(f"calibrate: {error}", file=sys.stderr)
         return 2
@@ -494,12 +494,12 @@ def main(words: list[str]) -> int:
     figures = ("measured", "expected", "low", "high")
     for name in ("check", "what", *figures, "unit", "verdict"):
         table.add_column(name, justify="right" if name in figures else "left")
-    for row in found:
+    for row in results:
         usual = row["low"] <= row["measured"] <= row["high"]
         verdict = ("ok" if usual else "ok, beyond 99 %") if row["passed"] else "[red]not ok[/red]"
         table.add_row(row["check"], row["what"], *(f"{row[figure]:.6g}" for figure in figures),
                       row["unit"], verdict)
     Console(width=150).print(table)
     if given.json:
-        given.json.write_text(json.dumps(found, indent=1))
-    return 0 if all(row["passed"] for row in found) else 1
+        given.json.write_text(json.dumps(results, indent=1))
+    return 0 if all(row["passed"] for row in results) else 1

@@ -130,13 +130,13 @@ class Cost:
 
 def functions(text: str) -> dict[int, tuple[tuple[str, ...], str]]:
     """Address -> (slots, name), from the calibration module's list."""
-    found = {}
+    by_address = {}
     for line in text.splitlines():
         slot, address, name = line.split()[:3]
         if slot not in NOT_COUNTED:
-            slots, _ = found.get(int(address, 16), ((), ""))
-            found[int(address, 16)] = ((*slots, slot), name)
-    return found
+            slots, _ = by_address.get(int(address, 16), ((), ""))
+            by_address[int(address, 16)] = ((*slots, slot), name)
+    return by_address
 
 
 def calls(exits: np.ndarray, address: int) -> np.ndarray:
@@ -158,9 +158,9 @@ def account(known: dict, exits: np.ndarray, interrupts: np.ndarray, acks: int) -
            > np.searchsorted(interrupts, exits["calltime"], side="left"))
     rows = {}
     for address, (slots, name) in known.items():
-        mine = calls(exits, address)
-        clean = took[mine & ~hit]
-        rows[slots] = (name, int(mine.sum()), int((mine & hit).sum()), clean)
+        own_calls = calls(exits, address)
+        clean = took[own_calls & ~hit]
+        rows[slots] = (name, int(own_calls.sum()), int((own_calls & hit).sum()), clean)
     for slot in CALIBRATION:
         *_, clean = rows[slot,]
         if len(clean) < CALIBRATION_CALLS or np.ptp(clean) > CLOCK_ERROR:

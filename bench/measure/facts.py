@@ -52,15 +52,15 @@ def of_flow(run: Run, number: int) -> dict:
 
 def _told(run: Run, number: int) -> dict:
     """From TCP_INFO: bytes, segments, and what the sender waited for, parts of its busy time."""
-    said = metrics.told(run, number)
-    if not said:
+    info = metrics.told(run, number)
+    if not info:
         return {}
-    busy = said["busy_time"]
-    return {"segments": said["data_segs_out"], "retransmits": said["total_retrans"],
-            "busy_s": busy / 1e6, "min_rtt_s": said["min_rtt"] / 1e6, "mss": said["snd_mss"],
-            "bytes_acked": said["bytes_acked"],
-            "rwnd_limited": said["rwnd_limited"] / busy if busy else 0.0,
-            "sndbuf_limited": said["sndbuf_limited"] / busy if busy else 0.0}
+    busy = info["busy_time"]
+    return {"segments": info["data_segs_out"], "retransmits": info["total_retrans"],
+            "busy_s": busy / 1e6, "min_rtt_s": info["min_rtt"] / 1e6, "mss": info["snd_mss"],
+            "bytes_acked": info["bytes_acked"],
+            "rwnd_limited": info["rwnd_limited"] / busy if busy else 0.0,
+            "sndbuf_limited": info["sndbuf_limited"] / busy if busy else 0.0}
 
 
 def _windows(run: Run, number: int) -> dict:
@@ -71,15 +71,15 @@ def _windows(run: Run, number: int) -> dict:
     if not len(windows):
         return {}
     _, records = run.events["tcp:tcp_probe"]
-    mine = records["dport"] == FIRST_PORT + number
-    avoiding = np.flatnonzero(windows >= records["ssthresh"][mine])
+    own = records["dport"] == FIRST_PORT + number
+    avoiding = np.flatnonzero(windows >= records["ssthresh"][own])
     start = {"avoidance_s": float((times[avoiding[0]] - times[0]) / 1e9),
              "avoidance_cwnd": int(windows[avoiding[0]])} if len(avoiding) else {}
     return {"first_cwnd": int(windows[0]), "max_cwnd": int(windows.max()),
             "max_cwnd_s": float((times[windows.argmax()] - times[0]) / 1e9), **start,
             "timeouts": metrics.timeouts(run, number),
-            "peer_window": int(records["snd_wnd"][mine].max()),
-            "max_srtt_s": float(records["srtt"][mine].max() / 1e6)}
+            "peer_window": int(records["snd_wnd"][own].max()),
+            "max_srtt_s": float(records["srtt"][own].max() / 1e6)}
 
 
 def _segments(run: Run, number: int) -> dict:

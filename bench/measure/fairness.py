@@ -29,12 +29,12 @@ def _ends(run: Run) -> tuple[float, float]:
     return times[0], times[-1]
 
 
-def acked_bytes(said: str, port: int) -> int:
+def acked_bytes(text: str, port: int) -> int:
     """Payload acknowledged on the connection to a port, from what `ss -tinO` says: a line each."""
-    for line in said.splitlines():
+    for line in text.splitlines():
         if line.split()[4].endswith(f":{port}"):
-            found = re.search(r"\bbytes_acked:(\d+)", line)
-            return int(found[1]) if found else 0        # nothing yet: no such word
+            match = re.search(r"\bbytes_acked:(\d+)", line)
+            return int(match[1]) if match else 0        # nothing yet: no such word
     raise LabError(f"no connection to port {port} in a sample: the flow had not begun or had ended")
 
 
@@ -62,8 +62,8 @@ def index(values: list[float]) -> float:
 
 def share_over_mean(run: Run, flow: int = 0, hop: str = "r1") -> float:
     """A flow's share over the mean of all of the foreground through a hop."""
-    mine = shares(run, hop)
-    return share_kbit(run, flow) * len(mine) / sum(mine)
+    own = shares(run, hop)
+    return share_kbit(run, flow) * len(own) / sum(own)
 
 
 def shares(run: Run, hop: str) -> list[float]:
@@ -113,8 +113,8 @@ def _retransmits(run: Run, at_s: float, flow: int) -> int:
     port = FIRST_PORT + flow
     for line in run.read(job.sample_name(at_s, run.scenario.flows[flow].source)).decode().splitlines():
         if line.split()[4].endswith(f":{port}"):
-            found = re.search(r"\bretrans:\d+/(\d+)", line)
-            return int(found[1]) if found else 0
+            match = re.search(r"\bretrans:\d+/(\d+)", line)
+            return int(match[1]) if match else 0
     return 0
 
 
@@ -123,8 +123,8 @@ def _retransmits(run: Run, at_s: float, flow: int) -> int:
 def transfer_kbit(run: Run, flow: int = 0) -> float:
     """A transfer's size over its time, kbit/s: the handshake, and what TCP_INFO counts as busy, from
     the first byte's being there to send until the last is acknowledged."""
-    said = run.json(f"flow-{flow}.json")
-    return run.scenario.flows[flow].bytes * 8 / ((said["busy_time"] + said["min_rtt"]) / 1e6) / 1e3
+    info = run.json(f"flow-{flow}.json")
+    return run.scenario.flows[flow].bytes * 8 / ((info["busy_time"] + info["min_rtt"]) / 1e6) / 1e3
 
 
 def first_recovery_s(run: Run, flow: int = 0) -> float | None:
@@ -144,26 +144,26 @@ def first_recovery_s(run: Run, flow: int = 0) -> float | None:
 def forward_kbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
     """Payload that came to the receiver, in order or not, between two times after the flow's SYN came,
     kbit/s.  to_s: the flow's `seconds`; of a transfer until its last byte."""
-    found = received.arrivals(run, flow)
-    end = _end_s(run, flow, found, to_s)
-    since, until = received.by(found.t, found.total, np.array([from_s, end]))
+    arrivals = received.arrivals(run, flow)
+    end = _end_s(run, flow, arrivals, to_s)
+    since, until = received.by(arrivals.t, arrivals.total, np.array([from_s, end]))
     return float(until - since) * 8 / (end - from_s) / 1e3
 
 
 def reverse_kbit(run: Run, flow: int = 0, to_s: float | None = None) -> float:
     """The rate of the receiver's IP packets of a flow in the same time, kbit/s."""
-    found = received.arrivals(run, flow)
-    end = _end_s(run, flow, found, to_s)
+    arrivals = received.arrivals(run, flow)
+    end = _end_s(run, flow, arrivals, to_s)
     packets = run.receiver
-    back = packets.where((packets.sport == FIRST_PORT + flow) & (packets.t >= found.begin_ns)
-                         & (packets.t <= found.begin_ns + end * 1e9))
+    back = packets.where((packets.sport == FIRST_PORT + flow) & (packets.t >= arrivals.begin_ns)
+                         & (packets.t <= arrivals.begin_ns + end * 1e9))
     return float((back.wire - ETHERNET_BYTES).sum()) * 8 / end / 1e3
 
 
-def _end_s(run: Run, flow: int, found: received.Arrivals, to_s: float | None) -> float:
-    if not len(found.t):
+def _end_s(run: Run, flow: int, arrivals: received.Arrivals, to_s: float | None) -> float:
+    if not len(arrivals.t):
         raise LabError(f"the receiver got no packet of flow {flow}")
-    return to_s if to_s is not None else run.scenario.flows[flow].seconds or float(found.t[-1])
+    return to_s if to_s is not None else run.scenario.flows[flow].seconds or float(arrivals.t[-1])
 
 
 def reverse_share(run: Run, flow: int = 0) -> float:
@@ -178,16 +178,16 @@ def _latencies(run: Run, flow: int, most_segments: int | None) -> np.ndarray:
     port = FIRST_PORT + flow
     syns = packets.where((packets.dport == port) & (packets.flags & pcap.SYN > 0))
     data = packets.where((packets.sport == port) & (packets.length > 0))
-    found = []
+    latencies = []
     for client in np.unique(syns.sport):
-        mine = data.dport == client
-        if most_segments and data.length[mine].sum() > most_segments * run.scenario.mss:
+        own = data.dport == client
+        if most_segments and data.length[own].sum() > most_segments * run.scenario.mss:
             continue
         begin = syns.t[syns.sport == client][0]
-        found.append((data.t[mine].max() - begin) / 1e9)
-    if not found:
+        latencies.append((data.t[own].max() - begin) / 1e9)
+    if not latencies:
         raise LabError(f"flow {flow} has no reply in the receiver's capture")
-    return np.array(found)
+    return np.array(latencies)
 
 
 def reply_s(run: Run, flow: int = 0, statistic: str = "mean", most_segments: int | None = None) -> float:

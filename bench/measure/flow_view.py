@@ -129,11 +129,11 @@ def cwnd_series(run: Run, number: int = 0):
     """(t in s, cwnd, ssthresh or nan while infinite) at each ACK, before the kernel acts on it."""
     view = FlowView(run, number)
     times, records = run.events["tcp:tcp_probe"]
-    mine = records["dport"] == view.port
-    ssthresh = records["ssthresh"][mine].astype(float)
+    own = records["dport"] == view.port
+    ssthresh = records["ssthresh"][own].astype(float)
     ssthresh[ssthresh >= INFINITE_SSTHRESH] = np.nan
-    return ((times[mine].astype("i8") - view.start_ns) / 1e9,
-            records["snd_cwnd"][mine].astype(int), ssthresh)
+    return ((times[own].astype("i8") - view.start_ns) / 1e9,
+            records["snd_cwnd"][own].astype(int), ssthresh)
 
 
 def jain(rates: list[float]) -> float | None:

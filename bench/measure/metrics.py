@@ -25,8 +25,8 @@ GOODPUT_WINDOW_S = 10           # Caini et al.'s short-time goodput
 
 def told(run: Run, flow: int) -> dict:
     """The kernel's TCP_INFO at the end of a flow; empty for other tools than flow."""
-    said = run.json(f"flow-{flow}.json")
-    return said if "bytes_acked" in said else {}
+    info = run.json(f"flow-{flow}.json")
+    return info if "bytes_acked" in info else {}
 
 
 def told_by_kernel(run: Run, flow: int) -> dict:
@@ -49,8 +49,8 @@ def windows(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
         if (run.folder / "trace.raw").exists() else ((), None)
     if not len(times):
         return np.zeros(0, "i8"), np.zeros(0, int)
-    mine = records["dport"] == FIRST_PORT + flow
-    return times[mine].astype("i8"), records["snd_cwnd"][mine].astype(int)
+    own = records["dport"] == FIRST_PORT + flow
+    return times[own].astype("i8"), records["snd_cwnd"][own].astype(int)
 
 
 # ---- one flow --------------------------------------------------------------
@@ -74,8 +74,8 @@ def goodput_mbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None 
     if not has_capture(run, "sender"):
         if from_s or to_s not in (None, seconds):
             raise LabError("goodput of a part of a flow needs the sender's capture")
-        said = told_by_kernel(run, flow)
-        return said["bytes_acked"] * 8 / (seconds or said["busy_time"] / 1e6) / 1e6
+        info = told_by_kernel(run, flow)
+        return info["bytes_acked"] * 8 / (seconds or info["busy_time"] / 1e6) / 1e6
     view = flow_view.FlowView(run, flow)
     end = to_s if to_s is not None else seconds or float(view.ack_s[-1])
     return (view.acked_by(end) - view.acked_by(from_s)) * 8 / (end - from_s) / 1e6
@@ -104,14 +104,14 @@ def time_to_goodput(run: Run, share: float = 0.9, flow: int = 0, of_mbit: float 
 def rtt_ms(run: Run, flow: int = 0, statistic: str = "mean") -> float:
     """The kernel's smoothed RTT over a flow's ACKs: mean, median, p95 or max, ms."""
     times, records = run.events["tcp:tcp_probe"]
-    mine = records["srtt"][records["dport"] == FIRST_PORT + flow] / 1e3
-    if not len(mine):
+    srtt_ms = records["srtt"][records["dport"] == FIRST_PORT + flow] / 1e3
+    if not len(srtt_ms):
         raise LabError(f"flow {flow} had no ACK")
     functions = {"mean": np.mean, "median": np.median, "max": np.max,
                  "p95": lambda values: np.percentile(values, 95)}
     if statistic not in functions:
         raise LabError(f"no statistic {statistic!r} (there are: {', '.join(functions)})")
-    return float(functions[statistic](mine))
+    return float(functions[statistic](srtt_ms))
 
 
 def retransmits(run: Run, flow: int = 0) -> int:
@@ -271,12 +271,12 @@ def ideal_throughput_overall_kbyte(scenario: Scenario) -> float:
 
 def _by_name(*functions) -> dict:
     """Functions by name.  Names must be unique, or a data file would get the wrong function."""
-    found = {}
+    by_name = {}
     for function in functions:
-        if function.__name__ in found:
+        if function.__name__ in by_name:
             raise LabError(f"two metrics are called {function.__name__}")
-        found[function.__name__] = function
-    return found
+        by_name[function.__name__] = function
+    return by_name
 
 
 METRICS = _by_name(

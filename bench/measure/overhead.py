@@ -60,12 +60,12 @@ def of_run(run: Run, mode: str) -> Overhead:
     """Raises LabError if the run had other events than the mode's."""
     (began, idle_began), (ended, idle_ended) = (
         map(int, run.read(f"idle.{when}").split()) for when in ("before", "after"))
-    said = run.json("flow-0.json")
+    info = run.json("flow-0.json")
     counted = {name: len(times) for name, (times, _) in run.events.items()} if run.scenario.trace else {}
     if sorted(counted) != sorted(f"satcc:{event}" for event in MODES[mode] or ()):
         raise LabError(f"overhead: events of {mode}: {', '.join(counted) or 'none'}")
-    return Overhead(mode, ended - began - 1000 * (idle_ended - idle_began), said["segs_out"],
-                    said["segs_in"], sum(counted.values()))
+    return Overhead(mode, ended - began - 1000 * (idle_ended - idle_began), info["segs_out"],
+                    info["segs_in"], sum(counted.values()))
 
 
 def table(overheads: list[Overhead]) -> list[dict]:

@@ -22,8 +22,8 @@ def _from(run: Run, flow: int) -> range:
 
 def _had(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
     """(t, bytes that the application has by then)."""
-    found = received.arrivals(run, flow)
-    return found.t, found.in_order
+    arrivals = received.arrivals(run, flow)
+    return arrivals.t, arrivals.in_order
 
 
 # ---- transfers of a size ---------------------------------------------------

@@ -41,16 +41,16 @@ def arrivals(run: Run, flow: int = 0) -> Arrivals:
     if run.scenario.flows[flow].to != "receiver":
         raise LabError(f"flow {flow} does not end at the receiver, where the capture is")
     packets = run.receiver
-    mine = packets.where(packets.dport == FIRST_PORT + flow)
-    if len(mine):
-        ports, index = np.unique(mine.sport, return_inverse=True)
-        mine = mine.where(mine.sport == ports[np.bincount(index, mine.length).argmax()])
-    syns = np.flatnonzero(mine.flags & pcap.SYN)
+    own = packets.where(packets.dport == FIRST_PORT + flow)
+    if len(own):
+        ports, index = np.unique(own.sport, return_inverse=True)
+        own = own.where(own.sport == ports[np.bincount(index, own.length).argmax()])
+    syns = np.flatnonzero(own.flags & pcap.SYN)
     if not len(syns):
         return Arrivals(0, np.zeros(0), np.zeros(0, int), np.zeros(0, int))
-    begin = int(mine.t[syns[0]])
-    data = mine.where(mine.length > 0)
-    starts = pcap.unwrap(data.seq, (int(mine.seq[syns[0]]) + 1) & 0xFFFFFFFF)
+    begin = int(own.t[syns[0]])
+    data = own.where(own.length > 0)
+    starts = pcap.unwrap(data.seq, (int(own.seq[syns[0]]) + 1) & 0xFFFFFFFF)
     totals, edges, edge = [], [], 0
     above: list[tuple[int, int]] = []       # what is there beyond the first hole
     for start, size in zip(starts.tolist(), data.length.tolist()):
@@ -77,8 +77,8 @@ def _acknowledged(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
     One propagation RTT after the SYN's arrival is one RTT after the SYN left, so the numbers compare
     with those that Caini et al. read off ACKs at the sender.
     """
-    found = arrivals(run, flow)
-    return found.t + run.scenario.rtt_s(run.scenario.flows[flow]), found.total
+    arrived = arrivals(run, flow)
+    return arrived.t + run.scenario.rtt_s(run.scenario.flows[flow]), arrived.total
 
 
 def with_range(ranges: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:

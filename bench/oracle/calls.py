@@ -69,16 +69,16 @@ def of_run(run, wanted=None, layouts=None) -> dict:
              if name not in NOT_SHOWN and not name.startswith("common_")]
     Call = namedtuple("Call", (*plain, "t_ns", "number", "old", "new"))
     of_policy = names(records)
-    found = {}
+    by_policy = {}
     for policy in np.unique(of_policy).tolist():
         if wanted is not None and policy not in wanted:
             continue
         if policy not in known:
             raise LabError(f"{run.folder}: no layout of the private bytes of {policy}")
         at = np.flatnonzero(of_policy == policy)
-        mine = records[at]
-        columns = [mine[name].tolist() for name in plain]
+        own = records[at]
+        columns = [own[name].tolist() for name in plain]
         columns += [np.asarray(times)[at].tolist(), at.tolist(),
-                    _states(mine["priv_old"], known[policy]), _states(mine["priv"], known[policy])]
-        found[policy] = list(map(Call._make, zip(*columns)))
-    return found
+                    _states(own["priv_old"], known[policy]), _states(own["priv"], known[policy])]
+        by_policy[policy] = list(map(Call._make, zip(*columns)))
+    return by_policy

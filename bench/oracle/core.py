@@ -30,9 +30,9 @@ class Wrong(Exception):
         self.what, self.should, self.found, self.because = what, should, found, because
 
 
-def same(what: str, found, should, because: str = "") -> None:
-    if found != should:
-        raise Wrong(what, should, found, because)
+def same(what: str, actual, should, because: str = "") -> None:
+    if actual != should:
+        raise Wrong(what, should, actual, because)
 
 
 def state_after(call) -> int:
@@ -141,14 +141,14 @@ class Flow:
 
     def compare(self, call) -> None:
         """Compare the kernel after the call with the model."""
-        for what, found, should in (
+        for what, actual, should in (
                 ("cwnd", call.cwnd, self.cwnd), ("ssthresh", call.ssthresh, self.ssthresh),
                 ("returned", call.ret, self.ret), ("snd_cwnd_cnt", call.cwnd_cnt, self.count),
                 ("pacing_status", call.pacing_status, self.paced),
                 ("prr_delivered", call.prr_delivered, self.prr_delivered),
                 ("delivered", call.delivered, call.delivered_old)):
-            if found != should:
-                raise Wrong(what, should, found, self.basis())
+            if actual != should:
+                raise Wrong(what, should, actual, self.basis())
 
     def compare_private(self, call) -> None:
         """Compare the private bytes after the call with the model."""

@@ -103,7 +103,7 @@ class InKernel(Flow):
 
     def disagrees(self, call) -> int:
         """In how much the model differs from what the kernel shows after the call."""
-        return sum(found != should for found, should in (
+        return sum(actual != should for actual, should in (
             (call.cwnd, self.cwnd), (call.ssthresh, self.ssthresh), (call.cwnd_cnt, self.count),
             (call.ret, self.ret),
             *((getattr(call.new, name), getattr(self, name)) for name in self.FIELDS)))

@@ -95,9 +95,9 @@ class FlowCalls:
             column = self.columns[name] = self.records[name].astype(kind)
         return column
 
-    def wrong(self, check, k, what, should, found, because="") -> Contradiction:
+    def wrong(self, check, k, what, should, actual, because="") -> Contradiction:
         return Contradiction(check, self.policy, self.sport, int(self.number[k]), int(self.t[k]),
-                             Wrong(what, should, found, because))
+                             Wrong(what, should, actual, because))
 
     @property
     def established(self):
@@ -182,13 +182,13 @@ def rate(flow):
     most_out = np.maximum(flow.packets_out[k], flow.packets_out[k + 1])
     least = each * np.maximum(flow.cwnd[k], flow.packets_out[k]) // flow.srtt_us8[k]
     most = each * np.maximum(flow.cwnd[k], most_out) // flow.srtt_us8[k]
-    found = flow.pacing_rate_old[k + 1]
-    bad = np.flatnonzero((found < least.astype("u8")) | (found > most.astype("u8")))
+    actual = flow.pacing_rate_old[k + 1]
+    bad = np.flatnonzero((actual < least.astype("u8")) | (actual > most.astype("u8")))
     if not len(bad):
         return len(k), None
     n = bad[0]
     return len(k), flow.wrong(
-        "rate", k[n] + 1, "sk_pacing_rate", f"{least[n]} to {most[n]}", int(found[n]),
+        "rate", k[n] + 1, "sk_pacing_rate", f"{least[n]} to {most[n]}", int(actual[n]),
         "the core's of the ACK before, by mss, cwnd and srtt")
 
 
@@ -213,16 +213,16 @@ def probe(flow, times, records):
     una = records["snd_una"].astype("i8")
     step = _distance(una, flow.snd_una[after])
     ahead = _distance(flow.snd_una[before], una)
-    for what, where, found, should in (
+    for what, where, actual, should in (
             ("snd_cwnd", still, records["snd_cwnd"], flow.cwnd[after]),
             ("ssthresh", level, records["ssthresh"], current),
             ("srtt", smooth, records["srtt"], flow.srtt_us8[after] >> 3),
             ("snd_una", (step < 0) | (ahead < 0), una, flow.snd_una[after])):
-        bad = np.flatnonzero(where & (found.astype("i8") != should))
+        bad = np.flatnonzero(where & (actual.astype("i8") != should))
         if len(bad):
             n = bad[0]
             return int(still.sum()), flow.wrong(
-                "probe", before[n], f"tcp_probe's {what}", int(should[n]), int(found[n]),
+                "probe", before[n], f"tcp_probe's {what}", int(should[n]), int(actual[n]),
                 f"at {times[n] / 1e9:.6f} s, between this record and the one before it")
     return int(still.sum()), None
 
@@ -232,11 +232,11 @@ def _distance(a, b):
     return (a - b + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _first(flow, check, what, found, should, because):
-    bad = np.flatnonzero(found != should)
+def _first(flow, check, what, actual, should, because):
+    bad = np.flatnonzero(actual != should)
     if not len(bad):
         return None
-    return flow.wrong(check, bad[0], what, int(should[bad[0]]), int(found[bad[0]]), because)
+    return flow.wrong(check, bad[0], what, int(should[bad[0]]), int(actual[bad[0]]), because)
 
 
 # -- the capture -----------------------------------------------------------------------------------
@@ -374,15 +374,15 @@ def delivered(flow, packets):
     if not len(k):
         return 0, None
     # 1 for the SYN; with data in it, or from a live change of policy, the same.
-    found = flow.delivered_old[k] - 1
+    base = flow.delivered_old[k] - 1
     least = packets.delivered[np.minimum(first[k], len(packets.delivered) - 1)]
     most = packets.delivered[come[k] - 1]
-    bad = np.flatnonzero((found < least) | (found > most))
+    bad = np.flatnonzero((base < least) | (base > most))
     if not len(bad):
         return len(k), None
     n = bad[0]
     return len(k), flow.wrong("delivered", k[n], "segments delivered", f"{least[n]} to {most[n]}",
-                              int(found[n]), f"by {come[k[n]]} ACKs, up to byte {una[k[n]]}")
+                              int(base[n]), f"by {come[k[n]]} ACKs, up to byte {una[k[n]]}")
 
 
 def acked(flow, packets):

@@ -26,11 +26,11 @@ def calibrate_link(folder: Path = plan.RESULTS) -> Path:
     return _write(plan.link_path(planned, folder), rows)
 
 
-def _write(path: Path, found) -> Path:
+def _write(path: Path, content) -> Path:
     """Write a file that appears when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(found, indent=1) + "\n")
+    part.write_text(json.dumps(content, indent=1) + "\n")
     part.rename(path)
     return path
 

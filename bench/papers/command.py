@@ -32,15 +32,15 @@ def make(arguments, console: Console) -> int:
     console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
                   "first use fetches packages and boots once")
     with locked("papers"):
-        found, data, there = _rounds(chosen, arguments, console)
-    console.print(f"{len(seeds.verdicts(found, data))} verdicts stay open: more seeds would not "
+        measured, data, kept = _rounds(chosen, arguments, console)
+    console.print(f"{len(seeds.verdicts(measured, data))} verdicts stay open: more seeds would not "
                   "decide them, or would exceed the time budget")
-    for paper, mine in results.counts(data).items():
-        console.print(f"{paper}: {tables.counts_text(mine)}")
+    for paper, counts in results.counts(data).items():
+        console.print(f"{paper}: {tables.counts_text(counts)}")
     outside = [row for row in data["link"] if not row["passed"]]
     console.print(f"link: {len(data['link'])} figures calibrated, "
                   f"{len(outside)} outside their tolerance")
-    console.print(f"{len(found.plan['jobs'])} runs, {there} of them kept from before, "
+    console.print(f"{len(measured.plan['jobs'])} runs, {kept} of them kept from before, "
                   f"{time.monotonic() - began:.0f} s wall on "
                   f"{arguments.cores or len(os.sched_getaffinity(0))} cores")
     console.print(f"report: {_shown(arguments.results / 'index.html')}, "
@@ -58,13 +58,13 @@ def _rounds(chosen: list, arguments, console: Console) -> tuple[results.Results,
     """Play the plan, and more seeds while they can decide a verdict.  Returns the results, the
     report's data, and the number of runs that were kept from before."""
     lab, more = Lab(arguments.kernel, plan.EXTRAS), {}
-    there = None
+    kept = None
     while True:
         planned = plan.make(chosen, lab, arguments.seeds, more)
         plan.write(planned, arguments.results)
         (arguments.results / "papers.json").unlink(missing_ok=True)
-        if there is None:
-            there = sum(plan.cell_path(job, arguments.results).exists() for job in planned["jobs"])
+        if kept is None:
+            kept = sum(plan.cell_path(job, arguments.results).exists() for job in planned["jobs"])
         console.print(f"{len(planned['jobs'])} runs, {seeds.expected_s(planned) / 60:.0f} min on two "
                       f"cores if none is kept; with more seeds at most {seeds.BUDGET_S / 60:.0f} min")
         try:
@@ -73,10 +73,10 @@ def _rounds(chosen: list, arguments, console: Console) -> tuple[results.Results,
             report_now(arguments)       # of what is there
             raise
         data = report.read(arguments.results)
-        found = results.Results(planned, chosen, arguments.results)
-        extra = seeds.more(found, data)
+        measured = results.Results(planned, chosen, arguments.results)
+        extra = seeds.more(measured, data)
         if not extra:
-            return found, data, there
+            return measured, data, kept
         more |= extra
 
 
@@ -90,16 +90,16 @@ def report_now(arguments) -> int:
     about = {"kernel": planned["image"]["release"], "emulator": f"QEMU {machine.qemu_version()}",
              "seeds": planned["seeds"], "date": datetime.date.today().isoformat(),
              "commit": report.commit()}
-    found = results.Results(planned, chosen, arguments.results)
-    report.write(found, about, arguments.results)
+    measured = results.Results(planned, chosen, arguments.results)
+    report.write(measured, about, arguments.results)
     print(f"report: {_shown(arguments.results / 'index.html')}")
-    for name, cells in found.changed.items():
+    for name, cells in measured.changed.items():
         print(f"papers: {name}: the data file no longer describes the runs of {len(cells)} cells; they "
               "are left out: run make papers", file=sys.stderr)
     if planned.get("code") != plan.code_digest():
         print("papers: other code than the present measured the runs: run make papers", file=sys.stderr)
         return 1
-    return 1 if found.changed else 0
+    return 1 if measured.changed else 0
 
 
 def show_list(arguments, console: Console) -> int:

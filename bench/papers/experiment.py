@@ -357,15 +357,15 @@ def load_all(names: list[str] | None = None, folder: Path = FOLDER) -> list[Expe
     known = papers(folder)
     if names is None:
         names = [name for name, paper in known.items() if not paper.goals]
-    found = []
+    experiments = []
     for name in names:
         if name not in known:
             raise LabError(f"no paper {name}: there are {', '.join(known)}")
         paths = [path for path in (folder / name).glob("*.toml") if path.name != ABOUT]
-        mine = [load(path) for path in sorted(paths, key=_natural)]
-        by_name = {experiment.name: experiment for experiment in mine}
-        found += [expand_gain(experiment, by_name) for experiment in mine]
-    return found
+        own = [load(path) for path in sorted(paths, key=_natural)]
+        by_name = {experiment.name: experiment for experiment in own}
+        experiments += [expand_gain(experiment, by_name) for experiment in own]
+    return experiments
 
 
 def _natural(path: Path) -> list:
@@ -438,9 +438,9 @@ def _parsed(path: Path, users: tuple[Path, ...] = ()) -> dict:
 
 def from_dict(data: dict, paper: str, name: str, where: str) -> Experiment:
     """A checked experiment from parsed TOML."""
-    said = schema.read(Experiment, data, where)
-    cells = tuple(_cells(said.scenario, said.axes, where)) if said.scenario is not None else ()
-    experiment = dataclasses.replace(said, paper=paper, name=name, cells=cells)
+    keys = schema.read(Experiment, data, where)
+    cells = tuple(_cells(keys.scenario, keys.axes, where)) if keys.scenario is not None else ()
+    experiment = dataclasses.replace(keys, paper=paper, name=name, cells=cells)
     return experiment if experiment.gain else _checked(experiment, where)
 
 
@@ -509,14 +509,14 @@ def copied_flows(table: dict, where: str) -> dict:
     flows = table.get("flow")
     if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
         return table            # the scenario's schema says what is wrong
-    made = []
+    copies = []
     for number, flow in enumerate(flows):
         more = schema.read(Copies, {key: flow[key] for key in ("copies", "apart_s", "start_s")
                                     if key in flow}, where, ("scenario", "flow", number))
         flow = {key: value for key, value in flow.items() if key not in ("copies", "apart_s")}
-        made += [{**flow, "start_s": more.start_s + copy * more.apart_s} if more.apart_s else flow
-                 for copy in range(more.copies)]
-    return {**table, "flow": made}
+        copies += [{**flow, "start_s": more.start_s + copy * more.apart_s} if more.apart_s else flow
+                   for copy in range(more.copies)]
+    return {**table, "flow": copies}
 
 
 # ---- checking --------------------------------------------------------------
@@ -618,9 +618,9 @@ def expand_gain(experiment: Experiment, by_name: dict) -> Experiment:
         value for value in axis.values if any(cell.labels[axis.name] == value.label for cell in cells)))
         for axis in axes)
     reference = by_name[experiment.gain.reference["experiment"]]
-    made = dataclasses.replace(experiment, axes=axes, cells=tuple(cells),
+    gain = dataclasses.replace(experiment, axes=axes, cells=tuple(cells),
                                random=source.random or reference.random)
-    return _checked(made, f"{experiment.id}.toml")
+    return _checked(gain, f"{experiment.id}.toml")
 
 
 def _labels_of(side: dict) -> dict:
@@ -639,5 +639,5 @@ def reference_of(experiment: Experiment, by_name: dict, labels: dict) -> dict | 
     source = by_name[experiment.gain.reference["experiment"]]
     wanted = {**value_of(experiment, labels), **_labels_of(experiment.gain.reference)}
     wanted = {axis.name: wanted.get(axis.name) for axis in source.axes}
-    found = list(source.matching(wanted))
-    return found[0].labels if found else None
+    cells = list(source.matching(wanted))
+    return cells[0].labels if cells else None

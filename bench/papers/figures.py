@@ -61,12 +61,12 @@ def _lines(axes, results: Results, experiment: Experiment, figure: Figure) -> No
     shown: dict[str, float] = {}
     for number, (labels, cells) in enumerate(_groups(experiment, figure).items()):
         points = [(places[cell.labels[figure.x]], results.estimate(experiment, cell)) for cell in cells]
-        points = [(x, found) for x, found in points if found]
+        points = [(x, estimate) for x, estimate in points if estimate]
         if not points:
             continue
         style = {"color": GREY, "ls": DASHED} if cells[0].formula else \
             {"color": COLOURS[number % len(COLOURS)], "marker": "o", "ms": 3}
-        axes.errorbar([x for x, _ in points], [found.mean for _, found in points],
+        axes.errorbar([x for x, _ in points], [estimate.mean for _, estimate in points],
                       yerr=_intervals(points), lw=1.3, capsize=2, label=_named(figure, labels), **style)
         shown |= {cell.labels[figure.x]: places[cell.labels[figure.x]] for cell in cells}
     if all(value.x is None for value in values.values()):
@@ -105,9 +105,9 @@ def _bars(axes, results: Results, experiment: Experiment, figure: Figure) -> Non
     for number, (labels, cells) in enumerate(groups.items()):
         points = [(shown.index(cell.labels[figure.x]), results.estimate(experiment, cell))
                   for cell in cells]
-        points = [(x, found) for x, found in points if found]
+        points = [(x, estimate) for x, estimate in points if estimate]
         axes.bar([x + (number - (len(groups) - 1) / 2) * width for x, _ in points],
-                 [found.mean for _, found in points], 0.92 * width,
+                 [estimate.mean for _, estimate in points], 0.92 * width,
                  yerr=_intervals(points), color=COLOURS[number % len(COLOURS)], label=", ".join(labels))
     slant = (max(map(len, shown), default=0) + 1) * len(shown) > CHARACTERS_WIDE
     axes.set_xticks(range(len(shown)), shown, **({"rotation": 30, "ha": "right"} if slant else {}))
@@ -116,7 +116,7 @@ def _bars(axes, results: Results, experiment: Experiment, figure: Figure) -> Non
 
 def _intervals(points: list) -> list[float] | None:
     """Half-widths of the intervals of (x, estimate) pairs, if any has one."""
-    halves = [found.half or 0 for _, found in points]
+    halves = [estimate.half or 0 for _, estimate in points]
     return halves if any(halves) else None
 
 

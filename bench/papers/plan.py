@@ -53,14 +53,14 @@ def code_digest() -> str:
         path for package in MEASURING for path in (TOP / package).glob("*.py"))])
 
 
-def expected_wall_s(made: Scenario) -> float:
-    size = sum(flow.bytes or sum(flow.objects) for flow in made.flows)
-    seconds = max((flow.seconds for flow in made.flows), default=0)
-    if seconds and made.bottleneck:
+def expected_wall_s(played: Scenario) -> float:
+    size = sum(flow.bytes or sum(flow.objects) for flow in played.flows)
+    seconds = max((flow.seconds for flow in played.flows), default=0)
+    if seconds and played.bottleneck:
         # Loss keeps most senders far below the link's rate.
-        share = 3 if any(hop.forward.loss_pct or hop.forward.errors for hop in made.hops) else 1
-        size += seconds * made.net_rate_bps / 8 / share
-    return FIXED_WALL_S + size / made.mss * PACKET_WALL_S
+        share = 3 if any(hop.forward.loss_pct or hop.forward.errors for hop in played.hops) else 1
+        size += seconds * played.net_rate_bps / 8 / share
+    return FIXED_WALL_S + size / played.mss * PACKET_WALL_S
 
 
 def table_of(experiment: Experiment, cell: Cell, seed: int) -> dict:
@@ -93,8 +93,8 @@ def make(experiments: list[Experiment], lab: Lab, seeds: int = 1, more: dict | N
             cells[experiment.id].append({"labels": cell.labels, "runs": runs})
     names = {run: hashlib.sha256(json.dumps([run, code, sorted(job["measures"])]).encode()
                                  ).hexdigest()[:16] for run, job in by_run.items()}
-    for mine in cells.values():
-        for cell in mine:
+    for own in cells.values():
+        for cell in own:
             cell["jobs"] = [names[run] for run in cell.pop("runs")]
     return {"papers": list(dict.fromkeys(experiment.paper for experiment in experiments)),
             "seeds": seeds, "code": code, "image": _image_dict(lab.image), "link": link_name(lab),
@@ -104,7 +104,7 @@ def make(experiments: list[Experiment], lab: Lab, seeds: int = 1, more: dict | N
 def changed(planned: dict, experiments: list[Experiment]) -> dict[str, list[dict]]:
     """By experiment, the labels of cells whose runs were planned by another data file than today's:
     another scenario, another measure, or none."""
-    found: dict[str, list[dict]] = {}
+    labels_of: dict[str, list[dict]] = {}
     for experiment in experiments:
         entries = {tuple(entry["labels"].items()): entry["jobs"]
                    for entry in planned["cells"].get(experiment.id, [])}
@@ -114,30 +114,30 @@ def changed(planned: dict, experiments: list[Experiment]) -> dict[str, list[dict
             if jobs is None or bool(jobs) != runs or not all(
                     _is_of(planned["jobs"][job], experiment, cell, seed)
                     for seed, job in enumerate(jobs)):
-                found.setdefault(experiment.id, []).append(cell.labels)
-    return found
+                labels_of.setdefault(experiment.id, []).append(cell.labels)
+    return labels_of
 
 
 def _is_of(job: dict, experiment: Experiment, cell: Cell, seed: int) -> bool:
     """Is the job a cell's run with one of its seeds?  Two tables may describe the same job."""
     if not set(measures(experiment)) <= set(job["measures"]):
         return False
-    mine, its = table_of(experiment, cell, seed), job["table"]
-    return {**mine, "title": ""} == {**its, "title": ""} or \
-        scenario.from_dict(mine, experiment.id).digest() == scenario.from_dict(its, "plan").digest()
+    wanted, listed = table_of(experiment, cell, seed), job["table"]
+    return {**wanted, "title": ""} == {**listed, "title": ""} or \
+        scenario.from_dict(wanted, experiment.id).digest() == scenario.from_dict(listed, "plan").digest()
 
 
-def _image_dict(made: image.Image) -> dict:
-    said = dataclasses.asdict(made)
-    return {**said, "vmlinuz": str(made.vmlinuz.relative_to(TOP)),
-            "initramfs": str(made.initramfs.relative_to(TOP)), "extras": list(made.extras)}
+def _image_dict(built: image.Image) -> dict:
+    fields = dataclasses.asdict(built)
+    return {**fields, "vmlinuz": str(built.vmlinuz.relative_to(TOP)),
+            "initramfs": str(built.initramfs.relative_to(TOP)), "extras": list(built.extras)}
 
 
 def image_of(plan: dict) -> image.Image:
     """The image the plan was made for, which is not built again for each of its jobs."""
-    said = plan["image"]
-    return image.Image(said["release"], TOP / said["vmlinuz"], TOP / said["initramfs"],
-                       said["identity"], tuple(said["extras"]), said["layouts"])
+    fields = plan["image"]
+    return image.Image(fields["release"], TOP / fields["vmlinuz"], TOP / fields["initramfs"],
+                       fields["identity"], tuple(fields["extras"]), fields["layouts"])
 
 
 def link_name(lab: Lab) -> str:

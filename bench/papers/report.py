@@ -36,23 +36,24 @@ def read(folder: Path) -> dict:
 
 def _environment() -> jinja2.Environment:
     """The template environment, with the functions of the layout only."""
-    made = jinja2.Environment(loader=jinja2.FileSystemLoader(HERE), trim_blocks=True, lstrip_blocks=True,
-                              undefined=jinja2.StrictUndefined, autoescape=lambda name: "html" in name)
-    made.globals.update(
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE), trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined, autoescape=lambda name: "html" in name)
+    environment.globals.update(
         tables=tables, verdicts=verdict.VERDICTS, classes=verdict.CLASSES, signs=tables.SIGNS,
         papers={name: paper.citation for name, paper in experiment.papers().items()},
         floor_pct=verdict.FLOOR_PCT,
         css=lambda text: re.sub(r"[^a-z0-9]+", "-", text.lower()))
-    return made
+    return environment
 
 
-def write(found: Results, about: dict, folder: Path) -> dict:
+def write(measured: Results, about: dict, folder: Path) -> dict:
     """Write every page; returns the data."""
-    data = {"about": about, **found.as_dict()}
+    data = {"about": about, **measured.as_dict()}
     counts = results.counts(data)
     pictures = {f"{experiment.paper}/{experiment.name}": [
-        (figure.title, figures.draw(found, experiment, figure)) for figure in experiment.figures]
-        for experiment in found.experiments.values()}
+        (figure.title, figures.draw(measured, experiment, figure)) for figure in experiment.figures]
+        for experiment in measured.experiments.values()}
     templates = _environment()
     contests = tables.contests(data)
     pages = {"index.html": {"template": "index.html.j2"}, "papers.md": {"template": "papers.md.j2"}}

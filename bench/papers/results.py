@@ -75,8 +75,8 @@ class Results:
         """A gain of each seed; one of both sides' largest values.  None where a side is not there."""
         sides = self.sides(experiment, cell)
         if any(source.statistic == "max" for source, _ in sides):
-            found = [self.estimate(*side) for side in sides]
-            pairs = {} if None in found else {None: tuple(side.mean for side in found)}
+            estimates = [self.estimate(*side) for side in sides]
+            pairs = {} if None in estimates else {None: tuple(side.mean for side in estimates)}
         else:
             pairs = by_common_seed(*(self.by_seed(*side) for side in sides))
         return {seed: _gain(sides[0][0], value, reference)
@@ -93,8 +93,8 @@ class Results:
             paper = _stated(experiment, other) if other else None
             if paper is None:
                 return None
-            found = self.estimate(experiment, other)
-            return verdict.Null(paper, found.mean if found else None)
+            estimate = self.estimate(experiment, other)
+            return verdict.Null(paper, estimate.mean if estimate else None)
         (source, value), (referred, reference) = self.sides(experiment, cell)
         other = _without(source, value)
         figures = [_stated(source, other) if other else None, _stated(referred, reference)]
@@ -102,9 +102,9 @@ class Results:
             figures[1] = self.estimate(referred, reference).mean
         if None in figures:
             return verdict.Null(0.0)
-        found = [self.estimate(source, other), self.estimate(referred, reference)]
+        ours = [self.estimate(source, other), self.estimate(referred, reference)]
         return verdict.Null(_gain(source, *figures),
-                            None if None in found else _gain(source, *(side.mean for side in found)))
+                            None if None in ours else _gain(source, *(side.mean for side in ours)))
 
     # -- as JSON ---------------------------------------------------------------
 
@@ -135,41 +135,41 @@ class Results:
         }
 
     def _cell(self, experiment: Experiment, cell: Cell) -> dict:
-        values, found = self.values(experiment, cell), self.estimate(experiment, cell)
+        values, estimate = self.values(experiment, cell), self.estimate(experiment, cell)
         runs = self.of_cell(experiment, cell)
         measured = bool(values)
         paper = None
         if cell.labels.get(SETTINGS) == experiment.of_the_time:
             paper = experiment.stated.get(experiment.key(cell))
         uncounted = uncounted_of(experiment, cell)
-        made = {
+        shown = {
             "labels": cell.labels, "formula": cell.formula, "values": values,
-            "mean": found.mean if found else None, "half": found.half if found else None,
+            "mean": estimate.mean if estimate else None, "half": estimate.half if estimate else None,
             "paper": paper,
-            "ratio": found.mean / paper if found and paper not in (None, 0, NEVER) else None,
+            "ratio": estimate.mean / paper if estimate and paper not in (None, 0, NEVER) else None,
             "path": _path(experiment, cell), "jobs": [run["job"] for run in runs],
             "seeds": len(values), "uncounted": [uncounted.kind, uncounted.why] if uncounted else None,
             "verdict": None, "cause": None, "seeds_needed": None, "decided": True,
             "seeds_to_decide": None, "null": None}
-        if experiment.precision_pct and found and experiment.random:
-            made["seeds_needed"] = seeds_needed(values, experiment.confidence_pct,
-                                                experiment.precision_pct, experiment.precision)
+        if experiment.precision_pct and estimate and experiment.random:
+            shown["seeds_needed"] = seeds_needed(values, experiment.confidence_pct,
+                                                 experiment.precision_pct, experiment.precision)
         if paper is None or not measured or self._computed(experiment, cell):
-            return made
+            return shown
         null = self.null_of(experiment, cell) if paper != NEVER else None
         judged = verdict.of_value(experiment, values, paper, null)
-        made |= {"verdict": judged.verdict, "decided": judged.decided, "seeds_to_decide": judged.seeds}
+        shown |= {"verdict": judged.verdict, "decided": judged.decided, "seeds_to_decide": judged.seeds}
         if null:
-            made["null"] = {"paper": null.paper, "verdict": verdict.of_null(experiment, paper, null)}
+            shown["null"] = {"paper": null.paper, "verdict": verdict.of_null(experiment, paper, null)}
         if judged.verdict == verdict.UNDECIDED:
-            made["cause"] = _open(experiment, values, judged, paper, null)
+            shown["cause"] = _open(experiment, values, judged, paper, null)
         elif judged.verdict == verdict.BLIND:
-            made["cause"] = (f"The paper's figure without the idea, {null.paper:.4g} {experiment.unit}, "
-                             "would be reproduced as well.")
+            shown["cause"] = (f"The paper's figure without the idea, {null.paper:.4g} "
+                              f"{experiment.unit}, would be reproduced as well.")
         elif judged.verdict != verdict.REPRODUCED:
-            made["cause"] = self._cause(experiment, cell, found, paper) + _beside_null(
-                experiment, found, paper, null)
-        return made
+            shown["cause"] = self._cause(experiment, cell, estimate, paper) + _beside_null(
+                experiment, estimate, paper, null)
+        return shown
 
     def _computed(self, experiment: Experiment, cell: Cell) -> bool:
         """From a formula alone, which is the paper's own: that it comes to the paper's value is no
@@ -178,13 +178,13 @@ class Results:
             return all(other.formula for _, other in self.sides(experiment, cell))
         return bool(cell.formula)
 
-    def _cause(self, experiment: Experiment, cell: Cell, found: Estimate | None, paper: float) -> str:
+    def _cause(self, experiment: Experiment, cell: Cell, ours: Estimate | None, paper: float) -> str:
         if experiment.gain:
             return self._of_gain(experiment, cell)
         if paper == NEVER:
             return f"Ours reached the value. {self._described(experiment, cell)}"
         run = self._typical(experiment, cell)
-        case = verdict.Case(paper, found.mean if found else None, experiment.better, experiment.unit,
+        case = verdict.Case(paper, ours.mean if ours else None, experiment.better, experiment.unit,
                             run["facts"], _flow(experiment))
         which = f"Flow {case.flow} of {len(run['facts']['flows'])}: " \
             if len(run["facts"]["flows"]) > 1 else ""
@@ -194,7 +194,7 @@ class Results:
         return verdict.of_gain([
             (f"{', '.join(label for name, label in other.labels.items() if name != SETTINGS)} in "
              f"{source.name}", self._run_named(source, other),
-             found.mean if (found := self.estimate(source, other)) else None,
+             estimate.mean if (estimate := self.estimate(source, other)) else None,
              source.stated.get(source.key(other)))
             for source, other in self.sides(experiment, cell)])
 
@@ -209,16 +209,16 @@ class Results:
                 sides.append(Estimate(claim.value, None, 1))
             shown = {name: label for name, label in left.labels.items() if name != SETTINGS}
             seeds = self._seeds(experiment, left, right_cell, claim.value)
-            said = verdict.of_pair(experiment, claim.relation, *sides, claim.factor, seeds)
+            pair_verdict = verdict.of_pair(experiment, claim.relation, *sides, claim.factor, seeds)
             ends = [side.mean if math.isfinite(side.mean) else None for side in sides]
             beside = [label for name, label in (right_cell or left).labels.items()
                       if label != left.labels[name]]
             pairs.append({
                 "labels": shown, "beside": beside, "left": ends[0], "right": ends[1],
                 "holds": verdict.holds(claim.relation, *(side.mean for side in sides), claim.factor),
-                "verdict": said.verdict, "decided": said.decided, "seeds_to_decide": said.seeds,
-                "seeds": len(seeds),
-                "cause": None if said.verdict == verdict.HOLDS else " Beside: ".join(
+                "verdict": pair_verdict.verdict, "decided": pair_verdict.decided,
+                "seeds_to_decide": pair_verdict.seeds, "seeds": len(seeds),
+                "cause": None if pair_verdict.verdict == verdict.HOLDS else " Beside: ".join(
                     self._described(experiment, cell) for cell in (left, right_cell) if cell)})
         # A claim is of all of its pairs: until they are measured there is no verdict.
         judged = pairs and len(pairs) == of
@@ -235,10 +235,10 @@ class Results:
 
     def _side(self, experiment: Experiment, cell: Cell) -> Estimate | None:
         """A cell in a claim: what never reached the value is the worst there is; None: not measured."""
-        found = self.estimate(experiment, cell)
-        if found is None and self.values(experiment, cell):
+        estimate = self.estimate(experiment, cell)
+        if estimate is None and self.values(experiment, cell):
             return Estimate(math.inf if experiment.better == "less" else -math.inf, None, 1)
-        return found
+        return estimate
 
     def _seeds(self, experiment: Experiment, left: Cell, right: Cell | None,
                value: float | None) -> list[tuple[float, float]]:
@@ -300,10 +300,10 @@ def by_common_seed(left: dict, right: dict) -> dict:
 
 
 def _combinations(chosen: dict) -> list[dict]:
-    made: list[dict] = [{}]
+    combinations: list[dict] = [{}]
     for name, labels in chosen.items():
-        made = [{**one, name: label} for one in made for label in as_list(labels)]
-    return made
+        combinations = [{**one, name: label} for one in combinations for label in as_list(labels)]
+    return combinations
 
 
 def _flow(experiment: Experiment) -> int:
@@ -313,18 +313,18 @@ def _flow(experiment: Experiment) -> int:
 
 def _path(experiment: Experiment, cell: Cell) -> dict | None:
     """What of a cell's path decides which policy suits it, and that policy; of a gain, nothing."""
-    made = cell.scenario
-    if made is None:
+    played = cell.scenario
+    if played is None:
         return None
-    splits = sorted({hop.pep for hop in made.hops if hop.pep})
-    policy = made.flows[_flow(experiment)].names[-1] + "".join(f", split with {pep}" for pep in splits)
-    rate = made.bottleneck[1].speed_mbit if made.bottleneck else None
-    rtt_s = made.rtt_s(made.flows[_flow(experiment)])
-    return {"policy": policy, "rate_mbit": rate, "rtt_s": rtt_s, "flows": len(made.flows),
-            "bdp_packets": made.bdp_packets(made.bottleneck[1], rtt_s) if rate else None,
-            "queue_packets": made.queue_packets(made.bottleneck[1]) if rate else None,
-            "loss_pct": max(hop.forward.loss_pct for hop in made.hops),
-            "errors": any(hop.forward.errors for hop in made.hops)}
+    splits = sorted({hop.pep for hop in played.hops if hop.pep})
+    policy = played.flows[_flow(experiment)].names[-1] + "".join(f", split with {pep}" for pep in splits)
+    rate = played.bottleneck[1].speed_mbit if played.bottleneck else None
+    rtt_s = played.rtt_s(played.flows[_flow(experiment)])
+    return {"policy": policy, "rate_mbit": rate, "rtt_s": rtt_s, "flows": len(played.flows),
+            "bdp_packets": played.bdp_packets(played.bottleneck[1], rtt_s) if rate else None,
+            "queue_packets": played.queue_packets(played.bottleneck[1]) if rate else None,
+            "loss_pct": max(hop.forward.loss_pct for hop in played.hops),
+            "errors": any(hop.forward.errors for hop in played.hops)}
 
 
 def _tolerance(experiment: Experiment) -> str:
@@ -375,21 +375,21 @@ def _open(experiment: Experiment, values: list, judged: verdict.Judged, paper: f
             f"by ± {near:.3g}: at this spread that takes {enough}.")
 
 
-def _beside_null(experiment: Experiment, found: Estimate | None, paper: float | str,
+def _beside_null(experiment: Experiment, estimate: Estimate | None, paper: float | str,
                  null: verdict.Null | None) -> str:
     """Our effect beside the paper's, where a value is not reproduced."""
-    if null is None or found is None or experiment.gain:
+    if null is None or estimate is None or experiment.gain:
         return ""
     return (f" Without the idea the paper has {null.paper:.4g}, ours is {null.mine:.4g}: a difference "
-            f"of {found.mean - null.mine:.3g}, the paper's {paper - null.paper:.3g}.")
+            f"of {estimate.mean - null.mine:.3g}, the paper's {paper - null.paper:.3g}.")
 
 
 def counts(data: dict) -> dict:
     """By paper: independent values by verdict, claims by class, what is shown and not counted, by its
     kind, and what a policy that does nothing would get of the same values."""
-    found: dict = {}
+    by_paper: dict = {}
     for experiment in data["experiments"]:
-        mine = found.setdefault(experiment["paper"], {
+        count = by_paper.setdefault(experiment["paper"], {
             "values": dict.fromkeys(verdict.VERDICTS, 0),
             "claims": dict.fromkeys(verdict.CLASSES, 0),
             "uncounted": {"values": dict.fromkeys(UNCOUNTED, 0), "claims": dict.fromkeys(UNCOUNTED, 0)},
@@ -397,12 +397,12 @@ def counts(data: dict) -> dict:
         for kind, entries in (("values", experiment["cells"]), ("claims", experiment["claims"])):
             for entry in entries:
                 if entry["verdict"] and entry["uncounted"]:
-                    mine["uncounted"][kind][entry["uncounted"][0]] += 1
+                    count["uncounted"][kind][entry["uncounted"][0]] += 1
                 elif entry["verdict"]:
-                    mine[kind][entry["verdict"]] += 1
+                    count[kind][entry["verdict"]] += 1
         score = null_score([cell for cell in experiment["cells"] if not cell["uncounted"]])
-        mine["null"] = {key: mine["null"][key] + score[key] for key in score}
-    return found
+        count["null"] = {key: count["null"][key] + score[key] for key in score}
+    return by_paper
 
 
 def null_score(cells: list[dict]) -> dict:

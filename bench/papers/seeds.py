@@ -40,17 +40,17 @@ def on_two_cores_s(expected_wall_s) -> float:
     return (LINK_WALL_S + sum(expected_wall_s)) / CORES
 
 
-def more(found: Results, data: dict, budget_s: float = BUDGET_S) -> dict[str, int]:
+def more(measured: Results, data: dict, budget_s: float = BUDGET_S) -> dict[str, int]:
     """Seeds by the scenario's digest, for the next round; nothing where there is nothing to gain."""
-    have = _have(found)
-    left = budget_s - expected_s(found.plan)
+    have = _have(measured)
+    left = budget_s - expected_s(measured.plan)
     wanted: dict[str, int] = {}
 
     def cost(verdict_: Open) -> float:
         return sum(max(0, verdict_.seeds - max(have[digest], wanted.get(digest, 0)))
                    * plan.expected_wall_s(scenario)
                    for digest, scenario in verdict_.scenarios.items()) / CORES
-    for one in sorted((one for one in verdicts(found, data) if one.seeds), key=cost):
+    for one in sorted((one for one in verdicts(measured, data) if one.seeds), key=cost):
         if (price := cost(one)) <= left:
             left -= price
             for digest in one.scenarios:
@@ -58,19 +58,19 @@ def more(found: Results, data: dict, budget_s: float = BUDGET_S) -> dict[str, in
     return {digest: count for digest, count in wanted.items() if count > have[digest]}
 
 
-def verdicts(found: Results, data: dict) -> list[Open]:
+def verdicts(measured: Results, data: dict) -> list[Open]:
     """Every open verdict that is counted."""
-    told = []
-    for experiment, entry in zip(found.experiments.values(), data["experiments"]):
+    open_verdicts = []
+    for experiment, entry in zip(measured.experiments.values(), data["experiments"]):
         if not experiment.random:
             continue
-        told += [_of_value(found, experiment, cell, said)
-                 for cell, said in zip(experiment.cells, entry["cells"])
-                 if said["verdict"] and not said["uncounted"] and not said["decided"]]
-        told += [_of_claim(found, experiment, claim, said)
-                 for claim, said in zip(experiment.claims, entry["claims"])
-                 if said["verdict"] and not said["uncounted"] and _is_open(said)]
-    return told
+        open_verdicts += [_of_value(measured, experiment, cell, shown)
+                          for cell, shown in zip(experiment.cells, entry["cells"])
+                          if shown["verdict"] and not shown["uncounted"] and not shown["decided"]]
+        open_verdicts += [_of_claim(measured, experiment, claim, shown)
+                          for claim, shown in zip(experiment.claims, entry["claims"])
+                          if shown["verdict"] and not shown["uncounted"] and _is_open(shown)]
+    return open_verdicts
 
 
 def _is_open(claim: dict) -> bool:
@@ -80,18 +80,18 @@ def _is_open(claim: dict) -> bool:
         and not all(pair["decided"] for pair in claim["pairs"])
 
 
-def _of_value(found: Results, experiment: Experiment, cell: Cell, said: dict) -> Open:
-    cells = _played(found, experiment, cell)
+def _of_value(values: Results, experiment: Experiment, cell: Cell, shown: dict) -> Open:
+    cells = _played(values, experiment, cell)
     return Open(f"{experiment.id}: {', '.join(cell.labels.values())}",
                 {one.digest: one.scenario for _, one in cells},
-                _target(cells, said["seeds"], said["seeds_to_decide"], False))
+                _target(cells, shown["seeds"], shown["seeds_to_decide"], False))
 
 
-def _of_claim(found: Results, experiment: Experiment, claim: Claim, said: dict) -> Open:
+def _of_claim(values: Results, experiment: Experiment, claim: Claim, shown: dict) -> Open:
     scenarios, targets = {}, []
-    for (left, right), pair in zip(found.pairs(experiment, claim), said["pairs"]):
+    for (left, right), pair in zip(values.pairs(experiment, claim), shown["pairs"]):
         if not pair["decided"]:
-            cells = [one for cell in (left, right) if cell for one in _played(found, experiment, cell)]
+            cells = [one for cell in (left, right) if cell for one in _played(values, experiment, cell)]
             scenarios |= {one.digest: one.scenario for _, one in cells}
             targets.append(_target(cells, pair["seeds"], pair["seeds_to_decide"],
                                    experiment.statistic == "max"))
@@ -112,19 +112,19 @@ def _target(cells: list[tuple[Experiment, Cell]], have: int, enough: int | None,
     return None if hopeless or target > most else target
 
 
-def _played(found: Results, experiment: Experiment, cell: Cell) -> list[tuple[Experiment, Cell]]:
+def _played(values: Results, experiment: Experiment, cell: Cell) -> list[tuple[Experiment, Cell]]:
     """The runs of a cell: both sides of a gain, none for a formula."""
     if experiment.gain:
-        return [one for side in found.sides(experiment, cell) for one in _played(found, *side)]
+        return [one for side in values.sides(experiment, cell) for one in _played(values, *side)]
     return [(experiment, cell)] if cell.scenario and not cell.formula and experiment.random else []
 
 
-def _have(found: Results) -> dict[str, int]:
+def _have(measured: Results) -> dict[str, int]:
     """Seeds planned by the scenario's digest."""
     have: dict[str, int] = {}
-    for experiment in found.experiments.values():
+    for experiment in measured.experiments.values():
         for cell in experiment.cells:
             if cell.scenario and experiment.random:
-                jobs = found.jobs.get((experiment.id, tuple(cell.labels.items())), [])
+                jobs = measured.jobs.get((experiment.id, tuple(cell.labels.items())), [])
                 have[cell.digest] = max(len(jobs), have.get(cell.digest, 0))
     return have

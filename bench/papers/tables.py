@@ -97,16 +97,17 @@ def table(experiment: dict) -> Table:
     None where its row and column have others."""
     axes = experiment["axes"]
     settings = axes.get(SETTINGS, [None])
-    found = {}
+    places = {}
     for cell in experiment["cells"]:
         key = tuple(cell["labels"][name] for name in (*experiment["rows"], *experiment["columns"]))
-        found.setdefault(key, {})[cell["labels"].get(SETTINGS)] = cell
+        places.setdefault(key, {})[cell["labels"].get(SETTINGS)] = cell
     split = len(experiment["rows"])
     rows = [labels for labels in itertools.product(*(axes[name] for name in experiment["rows"]))
-            if any(key[:split] == labels for key in found)]
+            if any(key[:split] == labels for key in places)]
     columns = [labels for labels in itertools.product(*(axes[name] for name in experiment["columns"]))
-               if any(key[split:] == labels for key in found)]
-    return Table([(row, [_place(experiment, found.get((*row, *column)), settings) for column in columns])
+               if any(key[split:] == labels for key in places)]
+    return Table([(row, [_place(experiment, places.get((*row, *column)), settings)
+                         for column in columns])
                   for row in rows], list(experiment["rows"]), columns)
 
 
@@ -127,22 +128,22 @@ def _place(experiment: dict, cells: dict | None, settings: list) -> Cell | None:
 
 def causes(experiment: dict) -> list[tuple[str, str, str, str]]:
     """(verdict, cell, ours beside the paper's, cause), the worst first."""
-    found = [(cell["verdict"], ", ".join(label for name, label in cell["labels"].items()
-                                         if name != SETTINGS),
-              f"{with_interval(cell)} {experiment['unit']}, the paper {number(cell['paper'])}",
-              cell["cause"])
-             for cell in experiment["cells"] if cell["cause"]]
-    return sorted(found, key=lambda entry: (NOT, SAME_ORDER, UNDECIDED, BLIND).index(entry[0]))
+    rows = [(cell["verdict"], ", ".join(label for name, label in cell["labels"].items()
+                                        if name != SETTINGS),
+             f"{with_interval(cell)} {experiment['unit']}, the paper {number(cell['paper'])}",
+             cell["cause"])
+            for cell in experiment["cells"] if cell["cause"]]
+    return sorted(rows, key=lambda entry: (NOT, SAME_ORDER, UNDECIDED, BLIND).index(entry[0]))
 
 
 def uncounted(experiment: dict) -> list[tuple[str, int, int, str]]:
     """(kind, values, claims, why) of what is shown and no finding of its own."""
-    found: dict[tuple[str, str], list[int]] = {}
+    numbers: dict[tuple[str, str], list[int]] = {}
     for place, key in enumerate(("cells", "claims")):
         for entry in experiment[key]:
             if entry["uncounted"] and (key == "claims" or entry["paper"] is not None):
-                found.setdefault(tuple(entry["uncounted"]), [0, 0])[place] += 1
-    return [(kind, values, claims, why) for (kind, why), (values, claims) in found.items()]
+                numbers.setdefault(tuple(entry["uncounted"]), [0, 0])[place] += 1
+    return [(kind, values, claims, why) for (kind, why), (values, claims) in numbers.items()]
 
 
 def uncounted_text(experiment: dict) -> list[str]:
@@ -168,15 +169,15 @@ def null_text(experiment: dict) -> str:
             f"{score[SAME_ORDER]} of the same order.")
 
 
-def counts_text(mine: dict) -> str:
+def counts_text(counts: dict) -> str:
     """A paper's verdicts in one line."""
     def told(kinds: dict) -> str:
         return ", ".join(f"{number} {kind}" for kind, number in kinds.items())
-    null = mine["null"]
-    values = {kind: mine["values"][kind] for kind in VERDICTS}
-    return (f"values: {told(values)}; claims: {told(mine['claims'])}; not counted: "
-            f"{sum(mine['uncounted']['values'].values())} values, "
-            f"{sum(mine['uncounted']['claims'].values())} claims; without the idea "
+    null = counts["null"]
+    values = {kind: counts["values"][kind] for kind in VERDICTS}
+    return (f"values: {told(values)}; claims: {told(counts['claims'])}; not counted: "
+            f"{sum(counts['uncounted']['values'].values())} values, "
+            f"{sum(counts['uncounted']['claims'].values())} claims; without the idea "
             f"{null[REPRODUCED]} of {null['of']} values would be reproduced")
 
 
@@ -186,8 +187,8 @@ def _end(value: float | None) -> str:
 
 def claim_verdict(claim: dict) -> str:
     """The class of a verdict, or the reason why there is none."""
-    said = claim["verdict"] or "not measured"
-    return f"({said}; not counted: {claim['uncounted'][0]})" if claim["uncounted"] else said
+    text = claim["verdict"] or "not measured"
+    return f"({text}; not counted: {claim['uncounted'][0]})" if claim["uncounted"] else text
 
 
 def claim_text(claim: dict) -> str:
@@ -199,12 +200,13 @@ def claim_text(claim: dict) -> str:
     for heading, chosen in (
             ("not surely for", lambda pair: pair["verdict"] == UNSURE),
             ("not for", lambda pair: pair["verdict"] == FAILS)):
-        said = [f"{', '.join(pair['labels'].values())}: {_end(pair['left'])} beside "
-                f"{_end(pair['right'])}" + (f" of {', '.join(pair['beside'])}" if pair["beside"] else "")
-                for pair in pairs if chosen(pair)]
-        text += f"; {heading} {'; '.join(said)}" if said else ""
-    said = [text] + [f"of {_number_of(claim['seeds'], 'seed')}"] * bool(claim["seeds"])
-    return "; ".join(said + [f"the paper: “{claim['words']}”"] * bool(claim["words"]))
+        failed = [f"{', '.join(pair['labels'].values())}: {_end(pair['left'])} beside "
+                  f"{_end(pair['right'])}"
+                  + (f" of {', '.join(pair['beside'])}" if pair["beside"] else "")
+                  for pair in pairs if chosen(pair)]
+        text += f"; {heading} {'; '.join(failed)}" if failed else ""
+    failed = [text] + [f"of {_number_of(claim['seeds'], 'seed')}"] * bool(claim["seeds"])
+    return "; ".join(failed + [f"the paper: “{claim['words']}”"] * bool(claim["words"]))
 
 
 def claim_causes(claim: dict) -> list[tuple[str, str, str]]:
@@ -259,7 +261,7 @@ def contests(data: dict) -> dict[str, list[Contest]]:
     """By class of link, every condition under which two policies or more were measured.  A gain is
     not: what it is computed from has been; nor is what asks the same of the same runs again, as a
     transfer's rate after its time."""
-    found: dict[str, list[Contest]] = {}
+    by_link: dict[str, list[Contest]] = {}
     asked_of = set()
     for experiment in data["experiments"]:
         names = [name for name in experiment["policy_axes"] if name in experiment["axes"]]
@@ -284,11 +286,11 @@ def contests(data: dict) -> dict[str, list[Contest]]:
             ranked = sorted(((_policy(experiment, names[0], cell),
                               never if cell["mean"] is None else cell["mean"]) for cell in cells),
                             key=lambda pair: pair[1], reverse=experiment["better"] == "more")
-            found.setdefault(experiment["link"], []).append(Contest(
+            by_link.setdefault(experiment["link"], []).append(Contest(
                 asked, f"{experiment['paper']}: {experiment['title']}",
                 ", ".join(label for _, label in condition), settings,
                 experiment["unit"], tuple(ranked), cells[0]["path"]))
-    return found
+    return by_link
 
 
 def _policy(experiment: dict, axis: str, cell: dict) -> str:
@@ -302,19 +304,19 @@ def _policy(experiment: dict, axis: str, cell: dict) -> str:
     return label if plain[0] in plain[1] else f"{label} ({policy})"
 
 
-def winners(found: list[Contest]) -> dict[str, dict[str, list[tuple[str, int, int]]]]:
+def winners(on_link: list[Contest]) -> dict[str, dict[str, list[tuple[str, int, int]]]]:
     """By question and settings: (policy, how often within NEAR_PCT of the best, how often measured),
     best first."""
     tally: dict[str, dict[str, dict[str, list[int]]]] = {}
-    for contest in sorted(found, key=lambda contest: list(questions()).index(contest.question)):
+    for contest in sorted(on_link, key=lambda contest: list(questions()).index(contest.question)):
         for label, _ in contest.ranked:
-            mine = tally.setdefault(contest.question, {}).setdefault(contest.settings, {}) \
+            score = tally.setdefault(contest.question, {}).setdefault(contest.settings, {}) \
                 .setdefault(label, [0, 0])
-            mine[0] += label in contest.near
-            mine[1] += 1
-    return {asked: {settings: sorted(((label, won, of) for label, (won, of) in mine.items()),
+            score[0] += label in contest.near
+            score[1] += 1
+    return {asked: {settings: sorted(((label, won, of) for label, (won, of) in score.items()),
                                      key=lambda entry: (-entry[1] / entry[2], -entry[1]))
-                    for settings, mine in by_settings.items()}
+                    for settings, score in by_settings.items()}
             for asked, by_settings in tally.items()}
 
 
@@ -323,28 +325,28 @@ def leaders(ranked: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     return [entry for entry in ranked if entry[1:] == ranked[0][1:]]
 
 
-def all_settings(found: dict[str, list[Contest]]) -> list[str]:
-    return list(dict.fromkeys(contest.settings for mine in found.values() for contest in mine))
+def all_settings(by_link: dict[str, list[Contest]]) -> list[str]:
+    return list(dict.fromkeys(contest.settings for on_link in by_link.values() for contest in on_link))
 
 
 def path_text(path: dict) -> str:
     """A short description of a path: the properties that decide which policy suits it."""
-    said = []
+    parts = []
     if path.get("rate_mbit"):
-        said.append(f"{path['rate_mbit']:.3g} Mbit/s")
-    said.append(f"{1e3 * path['rtt_s']:.0f} ms")
+        parts.append(f"{path['rate_mbit']:.3g} Mbit/s")
+    parts.append(f"{1e3 * path['rtt_s']:.0f} ms")
     if path.get("bdp_packets"):
-        said.append(f"rate × RTT {path['bdp_packets']}, queue {path['queue_packets']} packets")
-    said.append(f"{path['loss_pct']:g} % loss" if path["loss_pct"]
-                else "errors on the link" if path["errors"] else "no loss")
-    said.append(f"{path['flows']} flow" + ("" if path["flows"] == 1 else "s"))
-    return ", ".join(said)
+        parts.append(f"rate × RTT {path['bdp_packets']}, queue {path['queue_packets']} packets")
+    parts.append(f"{path['loss_pct']:g} % loss" if path["loss_pct"]
+                 else "errors on the link" if path["errors"] else "no loss")
+    parts.append(f"{path['flows']} flow" + ("" if path["flows"] == 1 else "s"))
+    return ", ".join(parts)
 
 
 def index(data: dict, key: str) -> dict[str, list[str]]:
     """Of rfc5166 or rfc9743: entry -> the experiments that have it."""
-    found: dict[str, list[str]] = {}
+    by_entry: dict[str, list[str]] = {}
     for experiment in data["experiments"]:
         for entry in experiment[key]:
-            found.setdefault(entry, []).append(f"{experiment['paper']}/{experiment['name']}")
-    return dict(sorted(found.items()))
+            by_entry.setdefault(entry, []).append(f"{experiment['paper']}/{experiment['name']}")
+    return dict(sorted(by_entry.items()))

@@ -75,18 +75,18 @@ def of_value(experiment: Experiment, values: Sequence[float | None], paper: floa
     if None in values:
         return Judged(NOT)
     ours = estimate_of(values, experiment.statistic, experiment.confidence_pct)
-    found = _class(experiment, ours.mean, paper, null)
+    verdict = _class(experiment, ours.mean, paper, null)
     if experiment.random and len(values) == 1:
         beyond = not _within_order(experiment, ours.mean, paper)
         return Judged(NOT) if beyond else Judged(UNDECIDED, False)
     if ours.half is not None:
         near = nearness(experiment, paper, null)
         ends = {_class(experiment, end, paper, null) for end in (ours.low, ours.high)}
-        if ours.half > near and (ends != {found} or ours.low <= paper <= ours.high):
+        if ours.half > near and (ends != {verdict} or ours.low <= paper <= ours.high):
             return Judged(UNDECIDED, False,
                           seeds_for(values, experiment.confidence_pct, near, most=MOST_SEEDS))
-    blind = found == REPRODUCED and null is not None and of_null(experiment, paper, null) == REPRODUCED
-    return Judged(BLIND if blind else found)
+    blind = verdict == REPRODUCED and null is not None and of_null(experiment, paper, null) == REPRODUCED
+    return Judged(BLIND if blind else verdict)
 
 
 def of_null(experiment: Experiment, paper: float, null: Null) -> str:
@@ -158,7 +158,7 @@ def holds(relation: str, left: float, right: float, factor: float) -> bool:
     return left < factor * right if relation == "less" else left > factor * right
 
 
-def of_pair(experiment: Experiment, relation: str, mine: Estimate, other: Estimate,
+def of_pair(experiment: Experiment, relation: str, left: Estimate, other: Estimate,
             factor: float, seeds: Sequence[tuple[float, float]] = ()) -> Judged:
     """A claim on one pair.
 
@@ -167,11 +167,11 @@ def of_pair(experiment: Experiment, relation: str, mine: Estimate, other: Estima
     the one that counts.  One seed, where there is chance, is never sure; nor is a maximum over seeds,
     which has no interval.
     """
-    true = holds(relation, mine.mean, other.mean, factor)
+    true = holds(relation, left.mean, other.mean, factor)
     if experiment.random and (len(seeds) < 2 or experiment.statistic == "max"):
         return Judged(UNSURE if true else FAILS, False)
     if true:
-        if _sure(experiment, relation, mine, other, factor, seeds):
+        if _sure(experiment, relation, left, other, factor, seeds):
             return Judged(HOLDS)
         return Judged(UNSURE, False, _seeds(experiment, relation, other, factor, seeds))
     decided = not experiment.random or _surely_not(experiment, relation, other, factor, seeds)
@@ -182,7 +182,7 @@ def _finite(seeds: Sequence[tuple[float, float]]) -> bool:
     return all(math.isfinite(value) for pair in seeds for value in pair)
 
 
-def _sure(experiment: Experiment, relation: str, mine: Estimate, other: Estimate, factor: float,
+def _sure(experiment: Experiment, relation: str, left: Estimate, other: Estimate, factor: float,
           seeds: Sequence[tuple[float, float]]) -> bool:
     """Of a claim that holds for the means: the seeds bear it out."""
     if not _finite(seeds):
@@ -193,7 +193,7 @@ def _sure(experiment: Experiment, relation: str, mine: Estimate, other: Estimate
         return apart is None or (-room <= apart.low and apart.high <= room)
     if apart := _apart(seeds, factor, experiment):
         return apart.high < 0 if relation == "less" else apart.low > 0
-    ends = (mine.high, other.low) if relation == "less" else (mine.low, other.high)
+    ends = (left.high, other.low) if relation == "less" else (left.low, other.high)
     return holds(relation, *ends, factor)
 
 
@@ -271,94 +271,94 @@ def count(number: int, what: str) -> str:
 
 
 def receiver_window(case: Case) -> str | None:
-    its = case.its
-    if case.worse and case.has("rwnd_limited", "peer_window") and its["rwnd_limited"] > LIMITED:
-        return (f"For {percent(its['rwnd_limited'])} of its time the flow had filled the receiver's "
-                f"window, {its['peer_window'] / 1e3:.1f} kB at most; a round trip is "
-                f"{its['rtt_s'] * 1e3:.0f} ms.")
+    flow = case.its
+    if case.worse and case.has("rwnd_limited", "peer_window") and flow["rwnd_limited"] > LIMITED:
+        return (f"For {percent(flow['rwnd_limited'])} of its time the flow had filled the receiver's "
+                f"window, {flow['peer_window'] / 1e3:.1f} kB at most; a round trip is "
+                f"{flow['rtt_s'] * 1e3:.0f} ms.")
     return None
 
 
 def send_buffer(case: Case) -> str | None:
-    its = case.its
-    if case.worse and case.has("sndbuf_limited") and its["sndbuf_limited"] > LIMITED:
-        return (f"For {percent(its['sndbuf_limited'])} of its time the sender's socket buffer was full "
+    flow = case.its
+    if case.worse and case.has("sndbuf_limited") and flow["sndbuf_limited"] > LIMITED:
+        return (f"For {percent(flow['sndbuf_limited'])} of its time the sender's socket buffer was full "
                 "of data not acknowledged: the buffer was the window.")
     return None
 
 
 def overflow(case: Case) -> str | None:
-    its, facts = case.its, case.facts
+    flow, facts = case.its, case.facts
     if not (case.worse and facts["queue_drops"] and case.has("first_loss_s", "first_loss_flight")):
         return None
     text = (f"The queue of {facts['queue_packets']} packets dropped {facts['queue_drops']}: the first "
-            f"retransmission was at {its['first_loss_s']:.2f} s with {its['first_loss_flight']} "
-            f"segments in flight, where rate × RTT holds {its['bdp_packets']}")
+            f"retransmission was at {flow['first_loss_s']:.2f} s with {flow['first_loss_flight']} "
+            f"segments in flight, where rate × RTT holds {flow['bdp_packets']}")
     if case.has("recovery"):
-        text += f"; {percent(its['recovery'])} of the time went by in recovery"
-    if its.get("timeouts"):
-        text += f", with {count(its['timeouts'], 'timeout')}"
+        text += f"; {percent(flow['recovery'])} of the time went by in recovery"
+    if flow.get("timeouts"):
+        text += f", with {count(flow['timeouts'], 'timeout')}"
     return text + "."
 
 
 def early_avoidance(case: Case) -> str | None:
     """No packet was lost, and slow start ended at less than half of the largest window."""
-    its = case.its
+    flow = case.its
     if not (case.worse and case.has("avoidance_s", "avoidance_cwnd", "max_cwnd", "max_cwnd_s",
                                     "retransmits")) \
-            or its["retransmits"] or its["avoidance_cwnd"] > its["max_cwnd"] / 2:
+            or flow["retransmits"] or flow["avoidance_cwnd"] > flow["max_cwnd"] / 2:
         return None
-    return (f"Nothing was sent again, but slow start was over {its['avoidance_s']:.2f} s after the "
-            f"first ACK, with a window of {its['avoidance_cwnd']} segments; congestion avoidance took "
-            f"{its['max_cwnd_s'] - its['avoidance_s']:.0f} s to make {its['max_cwnd']} of it, over a "
-            f"smoothed RTT of up to {its['max_srtt_s']:.2f} s.")
+    return (f"Nothing was sent again, but slow start was over {flow['avoidance_s']:.2f} s after the "
+            f"first ACK, with a window of {flow['avoidance_cwnd']} segments; congestion avoidance took "
+            f"{flow['max_cwnd_s'] - flow['avoidance_s']:.0f} s to make {flow['max_cwnd']} of it, over a "
+            f"smoothed RTT of up to {flow['max_srtt_s']:.2f} s.")
 
 
 def timeouts(case: Case) -> str | None:
-    its = case.its
-    if case.worse and case.has("timeouts", "retransmits") and its["timeouts"]:
-        return (f"The window was down at one segment {count(its['timeouts'], 'time')} "
-                f"(a retransmission timeout each); {its['retransmits']} of {its['segments']} segments "
+    flow = case.its
+    if case.worse and case.has("timeouts", "retransmits") and flow["timeouts"]:
+        return (f"The window was down at one segment {count(flow['timeouts'], 'time')} "
+                f"(a retransmission timeout each); {flow['retransmits']} of {flow['segments']} segments "
                 "were sent again.")
     return None
 
 
 def link_loss(case: Case) -> str | None:
-    its, facts = case.its, case.facts
+    flow, facts = case.its, case.facts
     if not (facts["link_losses"] and case.has("segments", "retransmits", "recovery")):
         return None
     first = ""
     if case.has("first_loss_s", "first_loss_flight"):
-        first = (f", the first noticed at {its['first_loss_s']:.2f} s with {its['first_loss_flight']} "
+        first = (f", the first noticed at {flow['first_loss_s']:.2f} s with {flow['first_loss_flight']} "
                  "in flight")
     timeouts = {None: "", 0: ", without a timeout"}.get(
-        its.get("timeouts"), f", with {count(its.get('timeouts') or 0, 'timeout')}")
-    return (f"{its['segments']} segments were sent, {its['retransmits']} of them again; the links lost "
-            f"{count(facts['link_losses'], 'packet')}, of all flows and both ways{first}; "
-            f"{percent(its['recovery'])} of the time went by in recovery{timeouts}.")
+        flow.get("timeouts"), f", with {count(flow.get('timeouts') or 0, 'timeout')}")
+    return (f"{flow['segments']} segments were sent, {flow['retransmits']} of them again; the links "
+            f"lost {count(facts['link_losses'], 'packet')}, of all flows and both ways{first}; "
+            f"{percent(flow['recovery'])} of the time went by in recovery{timeouts}.")
 
 
 def first_windows(case: Case) -> str | None:
-    its = case.its
-    if not case.has("rounds", "busy_s") or its.get("retransmits") or case.unit != "s":
+    flow = case.its
+    if not case.has("rounds", "busy_s") or flow.get("retransmits") or case.unit != "s":
         return None
-    if its["busy_s"] > SHORT_ROUNDS * its["rtt_s"]:
+    if flow["busy_s"] > SHORT_ROUNDS * flow["rtt_s"]:
         return None
-    shown = ", ".join(str(number) for number in its["rounds"])
-    return (f"Nothing was lost: the transfer went in {count(len(its['rounds']), 'flight')} of {shown} "
-            f"segments, a round trip of {its['rtt_s'] * 1e3:.0f} ms each; the paper's time is "
-            f"{case.paper / its['rtt_s']:.1f} round trips, ours {case.ours / its['rtt_s']:.1f}.")
+    shown = ", ".join(str(number) for number in flow["rounds"])
+    return (f"Nothing was lost: the transfer went in {count(len(flow['rounds']), 'flight')} of {shown} "
+            f"segments, a round trip of {flow['rtt_s'] * 1e3:.0f} ms each; the paper's time is "
+            f"{case.paper / flow['rtt_s']:.1f} round trips, ours {case.ours / flow['rtt_s']:.1f}.")
 
 
 def smooth(case: Case) -> str | None:
-    its = case.its
-    if case.worse or not case.has("retransmits", "max_cwnd", "bytes_acked") or not its["busy_s"]:
+    flow = case.its
+    if case.worse or not case.has("retransmits", "max_cwnd", "bytes_acked") or not flow["busy_s"]:
         return None
-    rate = its["bytes_acked"] * 8 / its["busy_s"] / 1e6
-    trouble = "nothing was sent again" if not its["retransmits"] else \
-        f"{count(its['retransmits'], 'segment')} of {its['segments']} had to be sent again"
-    return (f"Ours is the better one: {trouble}, {count(its.get('timeouts', 0), 'timeout')}, a window "
-            f"of up to {its['max_cwnd']} segments, {rate:.2f} Mbit/s on average.")
+    rate = flow["bytes_acked"] * 8 / flow["busy_s"] / 1e6
+    trouble = "nothing was sent again" if not flow["retransmits"] else \
+        f"{count(flow['retransmits'], 'segment')} of {flow['segments']} had to be sent again"
+    return (f"Ours is the better one: {trouble}, {count(flow.get('timeouts', 0), 'timeout')}, a window "
+            f"of up to {flow['max_cwnd']} segments, {rate:.2f} Mbit/s on average.")
 
 
 def numbers(case: Case) -> str:
@@ -370,22 +370,24 @@ def numbers(case: Case) -> str:
 
 def described(facts: dict, flow: int) -> str:
     """A run in short, of one of its flows."""
-    its = facts["flows"][flow]
-    said = []
-    if "segments" in its:
-        said.append(f"{its['segments']} segments sent, {its['retransmits']} of them again")
-    said += [f"{facts['queue_drops']} dropped by queues", f"{facts['link_losses']} lost on links"]
-    if its.get("retransmits") and "first_loss_s" in its:
-        said.append(f"first sent again at {its['first_loss_s']:.2f} s with {its['first_loss_flight']} "
-                    "in flight")
-    if "max_cwnd" in its:
-        said.append(f"a window of up to {its['max_cwnd']} segments, a smoothed RTT of up to "
-                    f"{its['max_srtt_s']:.2f} s, {count(its['timeouts'], 'timeout')}")
-    said += [f"limited by the {what} for {percent(its[name])} of the time"
-             for name, what in (("rwnd_limited", "receiver's window"), ("sndbuf_limited", "send buffer"))
-             if its.get(name, 0) >= SLIGHT]
-    leg = " (its connection to the proxy)" if its.get("proxied") else ""
-    return f"{its['cc']}{leg}: " + ", ".join(said)
+    flow_facts = facts["flows"][flow]
+    parts = []
+    if "segments" in flow_facts:
+        parts.append(f"{flow_facts['segments']} segments sent, "
+                     f"{flow_facts['retransmits']} of them again")
+    parts += [f"{facts['queue_drops']} dropped by queues", f"{facts['link_losses']} lost on links"]
+    if flow_facts.get("retransmits") and "first_loss_s" in flow_facts:
+        parts.append(f"first sent again at {flow_facts['first_loss_s']:.2f} s with "
+                     f"{flow_facts['first_loss_flight']} in flight")
+    if "max_cwnd" in flow_facts:
+        parts.append(f"a window of up to {flow_facts['max_cwnd']} segments, a smoothed RTT of up to "
+                     f"{flow_facts['max_srtt_s']:.2f} s, {count(flow_facts['timeouts'], 'timeout')}")
+    parts += [f"limited by the {what} for {percent(flow_facts[name])} of the time"
+              for name, what in (("rwnd_limited", "receiver's window"),
+                                 ("sndbuf_limited", "send buffer"))
+              if flow_facts.get(name, 0) >= SLIGHT]
+    leg = " (its connection to the proxy)" if flow_facts.get("proxied") else ""
+    return f"{flow_facts['cc']}{leg}: " + ", ".join(parts)
 
 
 # Most specific first.

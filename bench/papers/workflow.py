@@ -63,13 +63,13 @@ def run(planned: dict, folder: Path, console: Console, cores: int | None = None,
 
 def failure(planned: dict, folder: Path, log: Path) -> str:
     """Which jobs are not done, each with its log's last line."""
-    said = []
+    failures = []
     for job in planned["jobs"]:
-        mine = folder / "log" / f"{job}.log"
-        if not plan.cell_path(job, folder).exists() and mine.exists():
-            lines = mine.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-            said.append(f"job {job} ({cells_of(planned, job)}) failed: {lines[-1]}; log: {mine}")
-    return "\n".join(said or [f"the workflow failed; log: {log}"])
+        log_file = folder / "log" / f"{job}.log"
+        if not plan.cell_path(job, folder).exists() and log_file.exists():
+            lines = log_file.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+            failures.append(f"job {job} ({cells_of(planned, job)}) failed: {lines[-1]}; log: {log_file}")
+    return "\n".join(failures or [f"the workflow failed; log: {log}"])
 
 
 def cells_of(planned: dict, job: str) -> str:
@@ -100,9 +100,9 @@ class Meter:
         for job in self.paths.keys() - self.done:
             if self.paths[job].exists():
                 self.done.add(job)
-                found = {} if job == self.link else json.loads(self.paths[job].read_text())
-                if found and not found["from_cache"]:
-                    self.took_s += found["wall_s"]
+                entry = {} if job == self.link else json.loads(self.paths[job].read_text())
+                if entry and not entry["from_cache"]:
+                    self.took_s += entry["wall_s"]
                     self.expected_s += self.expected[job]
 
     def left_s(self) -> float:

@@ -72,14 +72,14 @@ def of_module(module: Path, struct: str) -> dict[str, list]:
 
 def layouts(folder: Path) -> dict[str, dict]:
     """Of every policy that was built below a folder, by its name."""
-    found = {}
+    by_policy = {}
     for source in sorted(folder.glob("*/tcp_*.c")):
         if source.name.endswith(".mod.c"):
             continue
         if struct := private_struct(source.read_text()):
             policy = source.stem.removeprefix("tcp_")
-            found[policy] = of_module(source.with_suffix(".ko"), struct)
-    return found
+            by_policy[policy] = of_module(source.with_suffix(".ko"), struct)
+    return by_policy
 
 
 def decode(blobs: np.ndarray, layout: dict[str, list]) -> dict[str, np.ndarray]:

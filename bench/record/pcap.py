@@ -77,7 +77,7 @@ def read(blob: bytes) -> Packets:
 
 def options(header: bytes) -> dict[int, bytes]:
     """TCP options of one header: kind -> data."""
-    found, at = {}, 20
+    by_kind, at = {}, 20
     while at < len(header):
         kind = header[at]
         if kind == 0:
@@ -87,9 +87,9 @@ def options(header: bytes) -> dict[int, bytes]:
             continue
         if at + 1 >= len(header) or header[at + 1] < 2:
             break
-        found[kind] = header[at + 2:at + header[at + 1]]
+        by_kind[kind] = header[at + 2:at + header[at + 1]]
         at += header[at + 1]
-    return found
+    return by_kind
 
 
 def unwrap(numbers: np.ndarray, base: int) -> np.ndarray:

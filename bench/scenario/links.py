@@ -104,12 +104,12 @@ def link(number: int) -> str:
         line["reorder_pct"] = log_uniform(draw, *REORDER_PCT)
         label.append(f"{line['reorder_pct']:g} % overtake")
     forward = {"rate_mbit": rate, "queue_packets": packets}
-    made = {"flow.0.seconds": seconds, "hop.gateway.forward": forward, "hop.satellite.forward": line,
-            "hop.satellite.reverse": {"delay_ms": half}}
+    settings = {"flow.0.seconds": seconds, "hop.gateway.forward": forward, "hop.satellite.forward": line,
+                "hop.satellite.reverse": {"delay_ms": half}}
     if draw.random() < 0.2:
         jitter = log_uniform(draw, *JITTER_MS)
         steps = range(round(seconds / JITTER_EVERY_S))
-        made["hop.satellite.reverse"] = {"delay_series": [
+        settings["hop.satellite.reverse"] = {"delay_series": [
             [step * JITTER_EVERY_S, round(half + draw.uniform(0, jitter), 1)] for step in steps]}
         label.append(f"{jitter:g} ms of jitter")
     changes = []
@@ -122,8 +122,8 @@ def link(number: int) -> str:
         label.append(f"{half * (1 + longer):.3g} ms in between")
         changes += in_between(seconds, "satellite", line, delay_ms=round(half * longer, 3))
     if changes:
-        made["change"] = sorted(changes, key=lambda change: change["at_s"])
-    return f"\n[[axis.values]]\nlabel = {toml(', '.join(label))}\nset = {toml(made)}\n"
+        settings["change"] = sorted(changes, key=lambda change: change["at_s"])
+    return f"\n[[axis.values]]\nlabel = {toml(', '.join(label))}\nset = {toml(settings)}\n"
 
 
 def toml(value) -> str:

@@ -453,8 +453,8 @@ class Scenario(schema.Table):
 
     def flow_bdp_packets(self, flow: Flow) -> int | None:
         """The same of a flow: its own bottleneck and RTT.  None: nothing on its way has a rate."""
-        found = self.bottleneck_of(flow)
-        return self.bdp_packets(found[1], self.rtt_s(flow)) if found else None
+        slowest = self.bottleneck_of(flow)
+        return self.bdp_packets(slowest[1], self.rtt_s(flow)) if slowest else None
 
     def queue_packets(self, stage: Stage) -> int:
         """A bottleneck's queue in packets: as given, in full segments, or from the bandwidth-delay

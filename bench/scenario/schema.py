@@ -163,10 +163,10 @@ class Table:
         if error:
             raise error
         # pydantic has a least length for lists only; a frozen dataclass has tuples.
-        found = cls(**{name: tuple(entry) if isinstance(entry, list) else entry
-                       for name, entry in values.items()})
-        found.rules()
-        return found
+        parsed = cls(**{name: tuple(entry) if isinstance(entry, list) else entry
+                        for name, entry in values.items()})
+        parsed.rules()
+        return parsed
 
     def stated(self) -> dict:
         """The values that are not defaults, by their keys in files."""
@@ -205,13 +205,13 @@ def read(kind: type[Table], data, where: str, at: tuple = ()):
         return kind.parse(data)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        loc, said = tuple(part for part in first["loc"] if part != "__root__"), first["msg"]
+        loc, message = tuple(part for part in first["loc"] if part != "__root__"), first["msg"]
         if "__key__" in loc:
             loc = (*loc[:-1], first["ctx"]["given"])
     except ValueError as error:
-        loc, said = (), str(error)
+        loc, message = (), str(error)
     path = path_text((*at, *loc)) + _shown(data, loc)
-    raise LabError(": ".join(part for part in (where, path, said) if part))
+    raise LabError(": ".join(part for part in (where, path, message) if part))
 
 
 def path_text(loc: tuple) -> str:

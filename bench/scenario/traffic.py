@@ -48,7 +48,7 @@ def arrivals(law: str, rate_mbit: float, seconds: float, seed: str) -> list[tupl
     number of events given are uniform.
     """
     draw = random.Random(seed)
-    wanted, made = rate_mbit * 1e6 / 8 * seconds, []
-    while sum(made) < wanted:
-        made.append(LAWS[law](draw))
-    return sorted((draw.uniform(0, seconds), size) for size in made)
+    wanted, sizes_drawn = rate_mbit * 1e6 / 8 * seconds, []
+    while sum(sizes_drawn) < wanted:
+        sizes_drawn.append(LAWS[law](draw))
+    return sorted((draw.uniform(0, seconds), size) for size in sizes_drawn)

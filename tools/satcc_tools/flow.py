@@ -76,8 +76,8 @@ class Flow:
     @property
     def data(self):
         """Bytes by which sequence numbers have moved: what decides which flow is the largest."""
-        found = [self[schema.SEGMENT, "seq_rel"], self[schema.ACK, "una_rel"]]
-        return max((float(np.nanmax(values) - np.nanmin(values)) for values in found
+        numbers = [self[schema.SEGMENT, "seq_rel"], self[schema.ACK, "una_rel"]]
+        return max((float(np.nanmax(values) - np.nanmin(values)) for values in numbers
                     if len(values)), default=0.0)
 
 

@@ -134,8 +134,8 @@ def decode(folder, output, form):
 
 def conclude(rows):
     """Print the sums of the rows after they were read, and return the exit status."""
-    said = ", ".join(f"{count} {event}" for event, count in rows.events.items())
-    say(f"{said}; sockets: {rows.flows}")
+    counts = ", ".join(f"{count} {event}" for event, count in rows.events.items())
+    say(f"{counts}; sockets: {rows.flows}")
     if not rows.missed and not rows.unsure:
         return OK
     more = " or more" if rows.unsure else ""

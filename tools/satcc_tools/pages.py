@@ -24,13 +24,13 @@ class Layout:
     def __init__(self, text=None):
         self.size, self.data, word = 4096, 16, 8
         if text is not None:
-            found = {name: (int(offset), int(size)) for name, offset, size in re.findall(
+            fields = {name: (int(offset), int(size)) for name, offset, size in re.findall(
                 r"field:.*?(\w+);\s*offset:(\d+);\s*size:(\d+);", text)}
-            if not {"timestamp", "commit", "data"} <= set(found):
+            if not {"timestamp", "commit", "data"} <= set(fields):
                 raise ValueError("not a description of trace pages")
-            word = found["commit"][1]
-            self.data = found["data"][0]
-            self.size = sum(found["data"])
+            word = fields["commit"][1]
+            self.data = fields["data"][0]
+            self.size = sum(fields["data"])
         self._head = struct.Struct("<Q" + {4: "I", 8: "Q"}[word])
         self._count = struct.Struct("<" + {4: "I", 8: "Q"}[word])
 
@@ -121,5 +121,5 @@ class Format:
 def formats(text):
     """Event number -> Format, from format files each after a line "system: NAME"."""
     parts = [part.split("\n", 1) for part in text.split("system: ")[1:]]
-    found = [Format(system.strip(), rest) for system, rest in parts]
-    return {each.number: each for each in found}
+    parsed = [Format(system.strip(), rest) for system, rest in parts]
+    return {each.number: each for each in parsed}

@@ -100,8 +100,8 @@ class Source:
 
 def address(packed):
     """16 bytes as text; ::ffff:a.b.c.d as a.b.c.d."""
-    found = ipaddress.IPv6Address(packed)
-    return str(found.ipv4_mapped or found)
+    parsed = ipaddress.IPv6Address(packed)
+    return str(parsed.ipv4_mapped or parsed)
 
 
 class Text(dict):
@@ -184,9 +184,9 @@ class Rows:
     @staticmethod
     def _missed(first, now, count):
         """The row that stands for missing records; count: None if it is not known."""
-        made = {"t_s": f"{(now - first) / 1e9:.9f}", "t_ns": now, "ev": schema.MISSED,
-                "missed": "" if count is None else count}
-        return [made.get(name, "") for name in schema.NAMES]
+        cells = {"t_s": f"{(now - first) / 1e9:.9f}", "t_ns": now, "ev": schema.MISSED,
+                 "missed": "" if count is None else count}
+        return [cells.get(name, "") for name in schema.NAMES]
 
     def _maker(self, kind):
         """A function (first time, time, values) -> row for one event."""
@@ -197,9 +197,9 @@ class Rows:
             raise TableError(f"{kind.name} has no field {missing[0]}: not satcc's event")
         # Of what a row is made: the record's values, a blank, then what is worked out here.
         blank = len(kind.fields)
-        made = ["t_s", "t_ns", "ev", "saddr", "daddr", "cc", "ca_state", "reason", "una_rel",
-                "nxt_rel", "seq_rel", "ack_rel"]
-        shown = {**place, **{name: blank + 1 + number for number, name in enumerate(made)}}
+        computed = ["t_s", "t_ns", "ev", "saddr", "daddr", "cc", "ca_state", "reason", "una_rel",
+                    "nxt_rel", "seq_rel", "ack_rel"]
+        shown = {**place, **{name: blank + 1 + number for number, name in enumerate(computed)}}
         pick = itemgetter(*(
             shown.get(column.name, blank) if event in column.events else blank
             for column in schema.COLUMNS))
@@ -247,9 +247,9 @@ def write(rows, file, form):
     """Write rows to a text file in one of FORMATS."""
     if form == "ndjson":
         for row in rows:
-            found = {name: cell for name, cell in zip(schema.NAMES, row) if cell != ""}
-            found["t_s"] = float(found["t_s"])
-            file.write(json.dumps(found, separators=(",", ":")) + "\n")
+            cells = {name: cell for name, cell in zip(schema.NAMES, row) if cell != ""}
+            cells["t_s"] = float(cells["t_s"])
+            file.write(json.dumps(cells, separators=(",", ":")) + "\n")
     else:
         writer = csv.writer(file, delimiter="\t" if form == "tsv" else ",", lineterminator="\n")
         writer.writerow(schema.NAMES)

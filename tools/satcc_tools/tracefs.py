@@ -92,10 +92,10 @@ def filter_of(port=(), peers=(), namespaces=(), names=(), cookies=(), raw=None):
 def find_tracefs(mounts="/proc/mounts"):
     """Where tracefs is mounted."""
     with open(mounts, encoding="utf-8") as file:
-        found = [line.split()[1] for line in file if line.split()[2] == "tracefs"]
-    if not found:
+        tracefs_mounts = [line.split()[1] for line in file if line.split()[2] == "tracefs"]
+    if not tracefs_mounts:
         raise TraceError("tracefs is not mounted: mount -t tracefs nodev /sys/kernel/tracing")
-    return found[0]
+    return tracefs_mounts[0]
 
 
 def load_module():
@@ -106,12 +106,12 @@ def load_module():
     try:
         done = subprocess.run(["modprobe", MODULE], stdout=subprocess.PIPE, env=environment,
                               stderr=subprocess.STDOUT, universal_newlines=True, check=False)
-        said = (done.stdout.strip().splitlines() or ["no reason given"])[-1]
+        reason = (done.stdout.strip().splitlines() or ["no reason given"])[-1]
         failed = done.returncode
     except OSError as error:
-        failed, said = 1, error.strerror
+        failed, reason = 1, error.strerror
     if failed:
-        raise TraceError(f"the module {MODULE} cannot be loaded ({said}); make install builds and "
+        raise TraceError(f"the module {MODULE} cannot be loaded ({reason}); make install builds and "
                          "installs it")
 
 
@@ -163,9 +163,9 @@ class Instance(contextlib.AbstractContextManager):
             try:
                 self.write(f"events/{event}/filter", condition)
             except OSError:
-                said = self.read(f"events/{event}/filter").strip().splitlines()
+                lines = self.read(f"events/{event}/filter").strip().splitlines()
                 raise TraceError(f"the kernel refuses the filter {condition}: "
-                                 f"{said[-1] if said else 'no reason given'}") from None
+                                 f"{lines[-1] if lines else 'no reason given'}") from None
         self.set(f"events/{event}/enable", "1")
 
 

@@ -42,15 +42,15 @@ recomputed = pytest.StashKey()      # changes() of each process's lab, in one
 def pytest_sessionfinish(session):
     """Of several processes (pytest-xdist) each has a lab, and hands on what its oracle has seen."""
     if the_lab in session.config.stash:
-        found = session.config.stash[the_lab].changes()
-        getattr(session.config, "workeroutput", {})["recomputed"] = found
-        session.config.stash.setdefault(recomputed, {}).update(found)
+        changes = session.config.stash[the_lab].changes()
+        getattr(session.config, "workeroutput", {})["recomputed"] = changes
+        session.config.stash.setdefault(recomputed, {}).update(changes)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
-    found = getattr(node, "workeroutput", {}).get("recomputed", {})
-    node.config.stash.setdefault(recomputed, {}).update(found)
+    changes = getattr(node, "workeroutput", {}).get("recomputed", {})
+    node.config.stash.setdefault(recomputed, {}).update(changes)
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -95,12 +95,12 @@ def geo():
              queue_packets=0, queue_bdp=0, line=None, flow=None, **rest):
         queue = {"queue_packets": queue_packets} if queue_packets else {"queue_bdp": queue_bdp or 1}
         rate = {"rate_mbit": rate_mbit, **queue} if rate_mbit else {}
-        made = {"cc": cc, "changes": changes, **({"bytes": bytes} if bytes else {"seconds": seconds}),
-                **(flow or {})}
+        length = {"bytes": bytes} if bytes else {"seconds": seconds}
+        flow_table = {"cc": cc, "changes": changes, **length, **(flow or {})}
         return scenario.from_dict({
             "title": "test",
             "hop": [{"name": "gateway", "forward": rate, "reverse": {"delay_ms": rtt_ms / 2}},
                     {"name": "satellite", "forward": {"delay_ms": rtt_ms / 2, "loss_pct": loss_pct,
                                                       **(line or {})}}],
-            "flow": [made], **rest})
+            "flow": [flow_table], **rest})
     return make

@@ -90,12 +90,12 @@ def run(tmp_path):
     head = struct.pack("<IHHIIII", pcap.MAGIC_NS, 2, 4, 0, 0, 65535, 1)
     (tmp_path / "sender.pcap").write_bytes(
         head + transfer(5001, (210, 1000)) + transfer(5005, (210, 1000)))
-    for number, told in enumerate((
+    for number, counters in enumerate((
             {"cc": "cubic", "bytes_acked": 1001, "total_retrans": 1, "busy_time": 200_000},
             {"cc": "reno", "bytes_acked": 5001, "total_retrans": 3, "busy_time": 1_500_000},
             {"end": {"sum": {"bytes": 250_000, "seconds": 2.0}}}, {"cc": "cubic"},
             {"cc": "cubic", "bytes_acked": 1001, "total_retrans": 1, "busy_time": 200_000})):
-        (tmp_path / f"flow-{number}.json").write_text(json.dumps(told))
+        (tmp_path / f"flow-{number}.json").write_text(json.dumps(counters))
     for name in ("gateway", "far"):
         (tmp_path / f"qdisc-{name}.json").write_text(json.dumps(
             [{"kind": "pfifo", "dev": "right", "drops": 2},
@@ -105,9 +105,9 @@ def run(tmp_path):
 
 
 def test_each_flow_is_described_from_a_capture_or_its_senders_counters(run):
-    said = [command.describe(run(), number) for number in range(5)]
-    assert said[0].startswith("1000 bytes in 0.200 s (ideal 0.001 s), 1 retransmissions")
-    assert said[1:] == [
+    lines = [command.describe(run(), number) for number in range(5)]
+    assert lines[0].startswith("1000 bytes in 0.200 s (ideal 0.001 s), 1 retransmissions")
+    assert lines[1:] == [
         "5001 bytes in 1.500 s of sending, by wired, 3 retransmissions",
         "250000 bytes in 2.000 s, by wired's iperf3",
         "page from server to receiver, in whole",
@@ -125,17 +125,17 @@ def test_without_the_senders_capture_its_kernel_is_asked(run, more):
     ([{"name": "gateway", "forward": {"delay_ms": 5}}, {"name": "far"}], None)])
 def test_run_prints_a_line_for_each_flow(run, tmp_path, monkeypatch, hops, drops):
     """With a bottleneck and without."""
-    made = run(hop=hops)
+    played = run(hop=hops)
     monkeypatch.setattr(command, "TOP", tmp_path.parent)
     monkeypatch.setattr(command, "Lab", lambda kernel, extras: type(
-        "Lab", (), {"run": lambda self, chosen, use_cache: made})())
-    monkeypatch.setattr(command.scenario, "load", lambda path: made.scenario)
+        "Lab", (), {"run": lambda self, chosen, use_cache: played})())
+    monkeypatch.setattr(command.scenario, "load", lambda path: played.scenario)
     console = Console(file=io.StringIO(), width=120, highlight=False)
     command.run_one(command.command_line().parse_args(["run", "a.toml", "--seed", "3"]), console)
-    said = console.file.getvalue()
-    assert [f"  flow {number} " in said for number in range(5)] == 5 * [True]
-    assert ("queue drops" in said) == bool(drops) and (drops or "") in said
-    assert f"files {tmp_path.name}" in said
+    output = console.file.getvalue()
+    assert [f"  flow {number} " in output for number in range(5)] == 5 * [True]
+    assert ("queue drops" in output) == bool(drops) and (drops or "") in output
+    assert f"files {tmp_path.name}" in output
 
 
 @pytest.mark.parametrize("names, policies", [

@@ -39,8 +39,8 @@ def account(exits, interrupts=(), acks=10):
     return cost.account(cost.functions(LISTED), exits, np.array(interrupts, "u8"), acks)
 
 
-def by_name(found):
-    return {callback.name: callback for callback in found.callbacks}
+def by_name(counted):
+    return {callback.name: callback for callback in counted.callbacks}
 
 
 def test_listed_functions_are_those_an_ack_or_a_loss_calls():
@@ -51,20 +51,20 @@ def test_listed_functions_are_those_an_ack_or_a_loss_calls():
 
 
 def test_one_function_in_two_slots_is_one_row():
-    found = cost.functions("ssthresh 90 toy\nundo_cwnd 90 toy\n")
-    assert found == {0x90: (("ssthresh", "undo_cwnd"), "toy")}
+    functions = cost.functions("ssthresh 90 toy\nundo_cwnd 90 toy\n")
+    assert functions == {0x90: (("ssthresh", "undo_cwnd"), "toy")}
 
 
 def test_cost_is_the_sum_over_all_calls_by_the_acks():
-    found = account(records((AVOID, 100), (AVOID, 200), (AVOID, 60), (ACKED, 26)))
-    assert found.overhead == TRACER and found.known == 1000
-    assert found.per_ack == pytest.approx((100 + 200 + 60 + 26) / 10)
-    avoid = by_name(found)["toy_cong_avoid"]
+    total = account(records((AVOID, 100), (AVOID, 200), (AVOID, 60), (ACKED, 26)))
+    assert total.overhead == TRACER and total.known == 1000
+    assert total.per_ack == pytest.approx((100 + 200 + 60 + 26) / 10)
+    avoid = by_name(total)["toy_cong_avoid"]
     assert (avoid.calls, avoid.mean, avoid.median) == (3, 120, 100)
-    assert "toy_ssthresh" not in by_name(found)         # never called
-    told = found.as_dict()
-    assert told["per_ack"] == found.per_ack and told["acks"] == 10
-    assert told["callbacks"][0]["calls_per_ack"] == 0.3
+    assert "toy_ssthresh" not in by_name(total)         # never called
+    as_dict = total.as_dict()
+    assert as_dict["per_ack"] == total.per_ack and as_dict["acks"] == 10
+    assert as_dict["callbacks"][0]["calls_per_ack"] == 0.3
 
 
 def test_a_function_is_known_by_the_byte_after_its_landing_pad_too():
@@ -74,18 +74,18 @@ def test_a_function_is_known_by_the_byte_after_its_landing_pad_too():
     exits = records((0xE0, 100), (0xE0, 200), (0xD0, 26))
     exits["func"][exits["func"] == NOPS] = 0xB0
     exits["func"] += 4
-    found = cost.account(cost.functions(listed), exits, np.array((), "u8"), 10)
-    assert found.known == 1000 and by_name(found)["toy_cong_avoid"].calls == 2
-    assert found.per_ack == pytest.approx((100 + 200 + 26) / 10)
+    total = cost.account(cost.functions(listed), exits, np.array((), "u8"), 10)
+    assert total.known == 1000 and by_name(total)["toy_cong_avoid"].calls == 2
+    assert total.per_ack == pytest.approx((100 + 200 + 26) / 10)
 
 
 def test_an_interrupted_call_counts_with_the_mean_of_the_others():
     exits = records((AVOID, 100), (AVOID, 9000), (AVOID, 200))
     inside = int(exits["calltime"][-2]) + 50
-    found = account(exits, [1, inside])
-    avoid = by_name(found)["toy_cong_avoid"]
+    total = account(exits, [1, inside])
+    avoid = by_name(total)["toy_cong_avoid"]
     assert (avoid.calls, avoid.interrupted, avoid.mean) == (3, 1, 150)
-    assert found.per_ack == pytest.approx(3 * 150 / 10)
+    assert total.per_ack == pytest.approx(3 * 150 / 10)
 
 
 @pytest.mark.parametrize("end", ["calltime", "rettime"])
@@ -108,13 +108,13 @@ def test_a_calibration_that_was_mostly_interrupted_is_refused():
         account(exits, exits["calltime"][:210] + 1)
 
 
-@pytest.mark.parametrize("spoil, said", [
+@pytest.mark.parametrize("spoil, message", [
     (lambda exits: exits["rettime"].__setitem__(0, exits["rettime"][0] + 5), "not constant"),
     (lambda exits: exits["depth"].__setitem__(-1, 1), "calls another")])
-def test_a_count_that_cannot_be_right_is_refused(spoil, said):
+def test_a_count_that_cannot_be_right_is_refused(spoil, message):
     exits = records((AVOID, 100))
     spoil(exits)
-    with pytest.raises(LabError, match=said):
+    with pytest.raises(LabError, match=message):
         account(exits)
 
 
@@ -157,21 +157,21 @@ def test_jain(rates, index):
 
 
 def test_without_long_there_is_no_long_run():
-    made = comparison.plan()
-    assert {item.kind for item in made.items} == {
+    planned = comparison.plan()
+    assert {item.kind for item in planned.items} == {
         "transfer", "floor", "bulk", "beside", "cost", "log"}
-    assert made.fast is None
+    assert planned.fast is None
 
 
 def test_every_policy_shares_a_link_with_the_same_rival():
-    made = comparison.plan()
+    planned = comparison.plan()
     shared = {}
-    for item in made.of("beside"):
+    for item in planned.of("beside"):
         own, rival = item.scenario.flows
         assert own.cc == item.policy.cc and own.seconds == rival.seconds == item.amount
         assert item.scenario.modules == item.policy.modules
         shared.setdefault((item.link, rival.cc), []).append(own.cc)
-    wanted = [policy.cc for policy in made.policies]
+    wanted = [policy.cc for policy in planned.policies]
     assert list(shared.values()) == [wanted, wanted] and {cc for _, cc in shared} == {"cubic"}
 
 
@@ -186,18 +186,18 @@ def test_a_rivals_share_is_in_percent_of_two_rivals_mean(monkeypatch):
     monkeypatch.setattr(rows.flow_view, "queue_drops", lambda run: run.drops)
     monkeypatch.setattr(rows, "_digest", lambda run: "hash")
     link, = rows.collect_beside(zip(items, runs))["links"]
-    found = [(row["policy"], row["own_mbit"], row["rival_mbit"], row["drops"]) for row in link["rows"]]
-    assert found == [("satcc", 3, 6, 3), ("cubic", 5, 4, 7)]
+    shares = [(row["policy"], row["own_mbit"], row["rival_mbit"], row["drops"]) for row in link["rows"]]
+    assert shares == [("satcc", 3, 6, 3), ("cubic", 5, 4, 7)]
     assert [round(row["rival_pct"]) for row in link["rows"]] == [133, 89]
 
 
 def test_every_policy_is_counted_once_at_each_loss_with_its_events_off():
-    made = comparison.plan()
-    items = made.of("cost")
+    planned = comparison.plan()
+    items = planned.of("cost")
     assert all(item.scenario.trace == () and not item.scenario.modules for item in items)
     counted = [(item.policy.cc, item.loss_pct) for item in items]
     assert len(set(counted)) == len(counted)
-    assert {cc for cc, _ in counted} == {policy.cc for policy in made.policies}
+    assert {cc for cc, _ in counted} == {policy.cc for policy in planned.policies}
     assert all(f"insmod ./satcc_cost.ko cc={item.policy.cc}" in item.scenario.before
                for item in items)
 
@@ -205,13 +205,13 @@ def test_every_policy_is_counted_once_at_each_loss_with_its_events_off():
 def test_each_transfer_has_a_floor_of_each_receiver():
     """The policies' link and sizes; no window and no queue hold its sender back; a receiver has
     the policies' buffer, or the one that Linux has by itself."""
-    made = comparison.plan()
-    assert [(item.link, item.amount, item.mode) for item in made.of("floor")] == [
+    planned = comparison.plan()
+    assert [(item.link, item.amount, item.mode) for item in planned.of("floor")] == [
         (link, size, receiver) for link, size in dict.fromkeys(
-            (item.link, item.amount) for item in made.of("transfer"))
+            (item.link, item.amount) for item in planned.of("transfer"))
         for receiver in ("receiver", "stock")]
-    for item in made.of("floor"):
-        alone = next(one.scenario for one in made.of("transfer") if one.link == item.link)
+    for item in planned.of("floor"):
+        alone = next(one.scenario for one in planned.of("transfer") if one.link == item.link)
         number, stage = item.scenario.bottleneck
         assert (stage.rate_mbit, item.scenario.base_rtt_s) == (
             alone.bottleneck[1].rate_mbit, alone.base_rtt_s)
@@ -231,16 +231,16 @@ def test_the_time_held_by_the_receiver_is_the_kernels():
 def test_long_runs_have_room():
     """Memory for all that socket buffers may hold, half the guest's; and buffers of twice BDP and
     queue a flow."""
-    made = comparison.plan(long=True)
-    items = made.of("long", "shared")
+    planned = comparison.plan(long=True)
+    items = planned.of("long", "shared")
     limit = 4096 * int(re.search(r'echo "(\d+) \1 \1" > /proc/sys/net/ipv4/tcp_mem',
                                  (GUEST / "init").read_text())[1])
     assert {len(item.scenario.flows) for item in items} == {1, 4}
     for item in items:
         size = item.scenario.sender.sysctl.get("net.ipv4.tcp_wmem")
         size = int(size.split()[2]) if size else item.scenario.socket_bytes()
-        stage = made.fast.bottleneck[1]
-        base = made.fast.bdp_packets(stage) + made.fast.queue_packets(stage)
+        stage = planned.fast.bottleneck[1]
+        base = planned.fast.bdp_packets(stage) + planned.fast.queue_packets(stage)
         assert size >= 2 * base * 2304
         needed = len(item.scenario.flows) * size + item.scenario.socket_bytes()
         assert needed < min(limit, machine.MEMORY_MB << 19)
@@ -260,28 +260,28 @@ class Said:
 
 
 def test_checks_are_counted_by_policy():
-    made = comparison.plan()
-    ours, theirs = made.policies[0], next(p for p in made.policies if not p.ours)
-    items = [item for item in made.items if item.policy in (ours, theirs)]
+    planned = comparison.plan()
+    ours, theirs = planned.policies[0], next(p for p in planned.policies if not p.ours)
+    items = [item for item in planned.items if item.policy in (ours, theirs)]
     answers = iter([Said(10), Said(7, ["cwnd should be 3"])])
-    found = rows.collect_checks([(item, None) for item in items],
-                                lambda run: next(answers, Said(1)))
+    by_policy = rows.collect_checks([(item, None) for item in items],
+                                    lambda run: next(answers, Said(1)))
     traced = [item for item in items if item.policy == ours and item.scenario.trace]
-    assert list(found) == [ours.label]
-    assert found[ours.label] == {"runs": len(traced), "changes": 17 + len(traced) - 2,
-                                 "differences": ["cwnd should be 3"], "unchecked": []}
-    found = rows.collect_checks([(traced[0], None), (traced[1], None)], lambda run: Said())
-    assert found[ours.label]["unchecked"] == ["the oracle has no such policy"]
+    assert list(by_policy) == [ours.label]
+    assert by_policy[ours.label] == {"runs": len(traced), "changes": 17 + len(traced) - 2,
+                                     "differences": ["cwnd should be 3"], "unchecked": []}
+    by_policy = rows.collect_checks([(traced[0], None), (traced[1], None)], lambda run: Said())
+    assert by_policy[ours.label]["unchecked"] == ["the oracle has no such policy"]
 
 
 # ---- the logger's cost -------------------------------------------------------
 
 def test_each_mode_is_played_once_with_its_events():
-    made = {item.mode: item.scenario for item in comparison.plan().of("log")}
-    assert made["not loaded"].modules == {} and made["no event on"].modules == {"satcc_log": {}}
-    assert made["not loaded"].trace == made["no event on"].trace == ()
-    assert made["ack_received"].trace == ("satcc:ack_received",)
-    assert len(made["all three"].trace) == 3
+    by_mode = {item.mode: item.scenario for item in comparison.plan().of("log")}
+    assert by_mode["not loaded"].modules == {} and by_mode["no event on"].modules == {"satcc_log": {}}
+    assert by_mode["not loaded"].trace == by_mode["no event on"].trace == ()
+    assert by_mode["ack_received"].trace == ("satcc:ack_received",)
+    assert len(by_mode["all three"].trace) == 3
 
 
 def test_overhead_is_what_is_more_than_without():

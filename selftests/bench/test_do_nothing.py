@@ -28,10 +28,10 @@ class Fed(results.Results):
         """Of what depends on chance the same with every seed, of which there are enough."""
         if one.gain or cell.formula:
             return super().by_seed(one, cell)
-        found = self.figure(one, cell)
-        if found is None:
+        figure = self.figure(one, cell)
+        if figure is None:
             return {}
-        value = None if found == experiment.NEVER else found
+        value = None if figure == experiment.NEVER else figure
         return {seed: value for seed in range(SEEDS)} if one.random else {None: value}
 
     def _cause(self, *_):
@@ -59,7 +59,7 @@ def fed(paper: str, figure=own) -> dict:
 
 
 def verdicts_of(data, counted=True, **labels):
-    return [cell["verdict"] for told in data["experiments"] for cell in told["cells"]
+    return [cell["verdict"] for entry in data["experiments"] for cell in entry["cells"]
             if cell["verdict"] and (not cell["uncounted"] or not counted)
             and all(cell["labels"].get(name) == label for name, label in labels.items())]
 
@@ -68,8 +68,8 @@ def test_a_do_nothing_mtsi_scores_nothing():
     """22 figures of MTSI.  Four of them are plain slow start's in the paper, too; no rule can tell the
     two apart there, and they count for neither.  By the tolerances alone it was 15."""
     data = fed("marchese", without_mtsi)
-    found = verdicts_of(data, TCP="MTSI")
-    assert {kind: found.count(kind) for kind in verdict.VERDICTS} == {
+    verdicts = verdicts_of(data, TCP="MTSI")
+    assert {kind: verdicts.count(kind) for kind in verdict.VERDICTS} == {
         "reproduced": 0, "same order": 0, "not reproduced": 18, "undecided": 0,
         "does not discriminate": 4}
 
@@ -77,8 +77,8 @@ def test_a_do_nothing_mtsi_scores_nothing():
 def test_the_null_is_not_reproduced_in_computed_tables_either():
     """Gains over itself in table 5, over the others in 4 and 6, what is lost to the ideal in 7 and 9."""
     data = fed("marchese", without_mtsi)
-    by_name = {told["name"]: [cell["verdict"] for cell in told["cells"] if cell["verdict"]]
-               for told in data["experiments"]}
+    by_name = {entry["name"]: [cell["verdict"] for cell in entry["cells"] if cell["verdict"]]
+               for entry in data["experiments"]}
     for name in ("table4", "table5", "table6", "table7", "table9"):
         # One gain of 0.61 % is 0.3 with the null: no effect to judge by.
         assert by_name[name].count("reproduced") == 0 and by_name[name].count("same order") <= 1, name
@@ -86,11 +86,11 @@ def test_the_null_is_not_reproduced_in_computed_tables_either():
 
 
 def test_every_claim_that_mtsi_does_something_fails():
-    told = {claim["text"]: claim["verdict"] for one in fed("marchese", without_mtsi)["experiments"]
-            for claim in one["claims"]}
+    verdicts = {claim["text"]: claim["verdict"] for one in fed("marchese", without_mtsi)["experiments"]
+                for claim in one["claims"]}
     faster = "MTSI is faster than plain slow start with its window and buffer (IW 6, 320 kB)"
     for text in (faster, f"{faster} for 100 kB and more", "MTSI is the fastest of all"):
-        assert told[text] == verdict.FAILS
+        assert verdicts[text] == verdict.FAILS
 
 
 def test_plain_slow_start_for_each_fast_variant_of_table_1():
@@ -99,17 +99,17 @@ def test_plain_slow_start_for_each_fast_variant_of_table_1():
     def figure(one, cell):
         return 13.96 if one.name == "table1" and cell.labels["TCP"] in fast else own(one, cell)
     data = fed("marchese", figure)
-    told = {cell["labels"]["TCP"]: cell["verdict"] for one in data["experiments"]
-            if one["name"] == "table1" for cell in one["cells"] if cell["verdict"]}
-    assert {told[label] for label in fast} == {verdict.NOT}
-    assert told[PLAIN] == told["IW 1, 64 kB"] == verdict.REPRODUCED
+    verdicts = {cell["labels"]["TCP"]: cell["verdict"] for one in data["experiments"]
+                if one["name"] == "table1" for cell in one["cells"] if cell["verdict"]}
+    assert {verdicts[label] for label in fast} == {verdict.NOT}
+    assert verdicts[PLAIN] == verdicts["IW 1, 64 kB"] == verdict.REPRODUCED
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_papers_own_figures_are_reproduced(paper):
     """A rule that refuses the paper itself would be none.  What has no effect does not discriminate."""
-    found = set(verdicts_of(fed(paper), counted=False))
-    assert found <= {verdict.REPRODUCED, verdict.BLIND} and verdict.REPRODUCED in found
+    verdicts = set(verdicts_of(fed(paper), counted=False))
+    assert verdicts <= {verdict.REPRODUCED, verdict.BLIND} and verdict.REPRODUCED in verdicts
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -133,8 +133,8 @@ def test_only_independent_values_count(paper, values):
 
 def test_readmes_table_is_written_from_the_summary():
     about = {"kernel": "6.1.0", "emulator": "QEMU", "seeds": 1, "date": "2026-01-01", "commit": None}
-    told = results.summary({**fed("marchese", without_mtsi), "about": about})
-    row = readme.papers({"papers": told}).splitlines()[-1].strip("| ").split(" | ")
+    summary = results.summary({**fed("marchese", without_mtsi), "about": about})
+    row = readme.papers({"papers": summary}).splitlines()[-1].strip("| ").split(" | ")
     # 71 values of others (the times behind two gains are not the paper's), and MTSI's as above.
     assert row[:8] == ["marchese", "71", "0", "18", "0", "4", "4 of 70", "111"]
     assert int(row[10]) >= 4

@@ -149,8 +149,8 @@ def test_replies_are_timed_from_their_syn():
 
 
 def test_a_transfers_rate_has_the_handshake_in_it():
-    said = json.dumps({"busy_time": 7_400_000, "min_rtt": 600_000})
-    run = run_of({"flow-0.json": said}, scenario.from_dict({
+    info = json.dumps({"busy_time": 7_400_000, "min_rtt": 600_000})
+    run = run_of({"flow-0.json": info}, scenario.from_dict({
         "title": "made up", "hop": [{"name": "r1"}], "flow": [{"cc": "reno", "bytes": 1_000_000}]}))
     assert fairness.transfer_kbit(run) == pytest.approx(1000)
 
@@ -200,8 +200,8 @@ def test_constant_rate_is_on_all_connections(henderson):
         assert other == ([] if "none added" in cell.labels["the others"] else ["standard"])
 
 
-def receivers(made: scenario.Scenario) -> set[str]:
-    return {flow.to for flow in made.flows}
+def receivers(played: scenario.Scenario) -> set[str]:
+    return {flow.to for flow in played.flows}
 
 
 def test_newreno_is_without_sack_at_every_receiver(henderson):

@@ -10,8 +10,8 @@ def test_the_file_is_what_the_program_writes():
 
 
 def test_the_links_are_a_hundred_and_cover_their_ranges():
-    found = experiment.load(links.PATH)
-    played = [cell.scenario for cell in found.cells if cell.labels["TCP"] == "satcc"]
+    loaded = experiment.load(links.PATH)
+    played = [cell.scenario for cell in loaded.cells if cell.labels["TCP"] == "satcc"]
     assert len(played) == links.LINKS
     for value, (low, high) in (
             ([one.hops[0].forward.rate_mbit for one in played], links.RATE_MBIT),

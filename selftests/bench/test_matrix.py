@@ -25,18 +25,18 @@ def test_the_data_file_has_the_kernels_that_the_readme_claims():
     assert [kernel.series for kernel in kernels.chosen(matrix, ["6.12", "5.10"])] == ["5.10", "6.12"]
 
 
-@pytest.mark.parametrize("wrong, said", [
+@pytest.mark.parametrize("wrong, message", [
     ('scenario = "geo"\nloss_pct = 1\n', "kernel: missing"),
     ('scenario = "geo"\nloss_pct = 1\n[[kernel]]\nseries = "latest"\n', 'series = "latest"'),
     ('scenario = "geo"\nloss_pct = 101\n[[kernel]]\nseries = "6.1"\n', "loss_pct = 101"),
     ('scenario = "geo"\nloss_pct = 1\n[[kernel]]\nseries = "6.1"\n[[kernel]]\nseries = "6.1"\n',
      "each series once")])
-def test_a_mistake_in_the_data_file_is_one_line(tmp_path, wrong, said):
+def test_a_mistake_in_the_data_file_is_one_line(tmp_path, wrong, message):
     path = tmp_path / "kernels.toml"
     path.write_text(wrong)
     with pytest.raises(LabError) as error:
         kernels.load(path)
-    assert said in str(error.value) and "\n" not in str(error.value)
+    assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_kernel_that_the_file_lacks_is_named():
@@ -47,10 +47,10 @@ def test_a_kernel_that_the_file_lacks_is_named():
 @pytest.mark.parametrize("cc", policies())
 def test_the_scenario_is_one_flow_of_a_policy_with_loss(cc):
     matrix = kernels.load()
-    made = checks.with_cc(matrix, cc)
-    assert [flow.cc for flow in made.flows] == [cc] and made.flows[0].bytes
-    assert [hop.forward.loss_pct for hop in made.hops if hop.forward.delay_ms] == [matrix.loss_pct]
-    assert "satcc:cc_call" in made.trace
+    transfer = checks.with_cc(matrix, cc)
+    assert [flow.cc for flow in transfer.flows] == [cc] and transfer.flows[0].bytes
+    assert [hop.forward.loss_pct for hop in transfer.hops if hop.forward.delay_ms] == [matrix.loss_pct]
+    assert "satcc:cc_call" in transfer.trace
 
 
 # ---- what a build and a script printed -------------------------------------
@@ -68,7 +68,7 @@ def cause(check, *arguments):
     return None
 
 
-@pytest.mark.parametrize("said, status, found", [
+@pytest.mark.parametrize("log, status, finding", [
     (BUILT, 0, None),
     (BUILT + "Skipping BTF generation for a.ko due to unavailability of vmlinux: warning\n", 0, None),
     (BUILT + f"{roots.WORK}/a/tcp_a.c:3:5: warning: unused variable 'x'\n", 0,
@@ -78,8 +78,8 @@ def cause(check, *arguments):
     (BUILT + "ERROR: modpost: \"f\" [a.ko] undefined!\n", 2, "ERROR: modpost: \"f\" [a.ko] undefined!"),
     (BUILT, 2, "make ended with status 2"),
     (BUILT.replace("CHECK   b/tcp_b.c", ""), 0, "sparse has not seen tcp_b")])
-def test_a_build_is_ok_without_a_warning_and_with_sparse_on_every_file(said, status, found):
-    assert cause(checks.read_build, said, status, {"tcp_a", "tcp_b"}) == found
+def test_a_build_is_ok_without_a_warning_and_with_sparse_on_every_file(log, status, finding):
+    assert cause(checks.read_build, log, status, {"tcp_a", "tcp_b"}) == finding
 
 
 def test_every_source_of_the_modules_is_built():
@@ -90,20 +90,20 @@ def test_every_source_of_the_modules_is_built():
 KTAP = "TAP version 13\n1..2\nok 1 registers\nok 2 unloads\n"
 
 
-@pytest.mark.parametrize("text, status, found", [
+@pytest.mark.parametrize("text, status, finding", [
     (KTAP, 0, None),
     (KTAP.replace("ok 2", "not ok 2"), 1, "ibk_module: unloads"),
     ("TAP version 13\n1..0 # SKIP no module tcp_ibk\n", 4, "ibk_module: skipped: no module tcp_ibk"),
     (KTAP.replace("ok 2 unloads\n", ""), 1, "ibk_module: 1 of 2 tests ran"),
     (KTAP, 1, "ibk_module: ended with status 1"),
     ("", 0, "ibk_module: no plan of tests")])
-def test_a_script_is_ok_if_all_that_it_planned_passed(text, status, found):
-    assert cause(checks.read_ktap, "ibk_module", text, status) == found
+def test_a_script_is_ok_if_all_that_it_planned_passed(text, status, finding):
+    assert cause(checks.read_ktap, "ibk_module", text, status) == finding
 
 
 def test_a_cause_is_one_line_that_fits_a_table():
-    said = str(Finding(f"a | b in {TOP}/x; console: {TOP}/build/log/y\nmore"))
-    assert said == "a / b in x"
+    message = str(Finding(f"a | b in {TOP}/x; console: {TOP}/build/log/y\nmore"))
+    assert message == "a / b in x"
     assert len(str(Finding("x" * 1000))) == checks.SHOWN_CHARACTERS
     assert str(Finding("")) == "no reason given"
 
@@ -114,15 +114,15 @@ def report(differences=(), counts=None, unchecked=None):
     return SimpleNamespace(differences=list(differences), counts=counts or {}, unchecked=unchecked or {})
 
 
-@pytest.mark.parametrize("said, found", [
+@pytest.mark.parametrize("counts, finding", [
     (report(counts={"ibk": SimpleNamespace(changes=3)}), None),
     (report(counts={"ibk": SimpleNamespace(changes=0)}), "ibk: no window has changed"),
     (report(unchecked={"ibk": "moved"}), "ibk: moved"),
     (report(differences=[ValueError("cwnd should be 3, is 4\n  because")]), "cwnd should be 3, is 4")])
-def test_the_oracle_has_something_to_check_and_nothing_to_say(monkeypatch, said, found):
-    monkeypatch.setattr(checks.oracle, "check", lambda run: said)
+def test_the_oracle_has_something_to_check_and_nothing_to_say(monkeypatch, counts, finding):
+    monkeypatch.setattr(checks.oracle, "check", lambda run: counts)
     run = SimpleNamespace(scenario=checks.with_cc(kernels.load(), "ibk"))
-    assert cause(checks.same_windows, run) == found
+    assert cause(checks.same_windows, run) == finding
 
 
 # ---- results that are kept -------------------------------------------------
@@ -176,8 +176,8 @@ def test_a_finding_is_kept_and_another_error_is_not(kernel):
     with pytest.raises(KeyboardInterrupt):
         results.answer(kernel, check)
     asked.says = None
-    found, was_kept = results.answer(kernel, check)
-    assert found["cell"] == "ok" and not was_kept
+    cell, was_kept = results.answer(kernel, check)
+    assert cell["cell"] == "ok" and not was_kept
 
 
 def test_an_answer_is_of_the_sources_as_they_were_when_it_was_asked(kernel, monkeypatch, tmp_path):
@@ -240,9 +240,9 @@ def test_what_needs_a_failed_check_is_not_asked(asked):
 
 
 def test_a_kernel_that_cannot_be_had_has_no_row_and_is_named(asked):
-    said = {}
-    found = results.rows(None, ["5.10", "6.1"], False, print, said.__setitem__)
-    assert [row["series"] for row in found] == ["6.1"] and said == {"5.10": "no packaged kernel 5.10"}
+    reasons = {}
+    rows = results.rows(None, ["5.10", "6.1"], False, print, reasons.__setitem__)
+    assert [row["series"] for row in rows] == ["6.1"] and reasons == {"5.10": "no packaged kernel 5.10"}
 
 
 # ---- the table -------------------------------------------------------------

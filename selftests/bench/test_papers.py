@@ -92,11 +92,11 @@ class FakeLab:
 def test_axes_become_cells():
     one = read()
     assert len(one.cells) == 2 * (3 + 1)
-    found = {tuple(each.labels.values()): each for each in one.cells}
-    today = found["large", "Hybla", "today"].scenario
+    by_labels = {tuple(each.labels.values()): each for each in one.cells}
+    today = by_labels["large", "Hybla", "today"].scenario
     assert (today.flows[0].cc, today.flows[0].bytes, today.sender.initcwnd) == ("hybla", 1_000_000, 10)
-    assert found["small", "Reno", "of the time"].scenario.flows[0].bytes == 100_000
-    assert found["small", "Ideal", "of the time"].formula == "ideal_transfer_s"
+    assert by_labels["small", "Reno", "of the time"].scenario.flows[0].bytes == 100_000
+    assert by_labels["small", "Ideal", "of the time"].formula == "ideal_transfer_s"
     assert one.stated["large", "Hybla"] == 5
     assert one.of_the_time == "of the time"
 
@@ -105,7 +105,7 @@ def bad_axis(number, **pairs):
     return lambda data: data["axis"][number]["values"][0].update(pairs)
 
 
-@pytest.mark.parametrize("change, said", [
+@pytest.mark.parametrize("change, message", [
     (put(colour="red"), 'colour = "red": unknown key'),
     (lambda data: data.pop("source"), "source: missing"),
     (lambda data: data["claim"][0].update(maybe=1), r"claim\[0\].maybe = 1: unknown key"),
@@ -139,8 +139,8 @@ def bad_axis(number, **pairs):
     (lambda data: data.pop("scenario"), r"either a \[scenario\] or a \[gain\]"),
     (put(statistic="least"), 'statistic = "least": one of "mean", "max"'),
 ])
-def test_an_error_names_the_file_and_the_mistake(change, said):
-    with pytest.raises(LabError, match=said) as caught:
+def test_an_error_names_the_file_and_the_mistake(change, message):
+    with pytest.raises(LabError, match=message) as caught:
         read(change)
     assert "one.toml" in str(caught.value)
 
@@ -306,10 +306,10 @@ def test_one_cell_is_played_by_its_labels(monkeypatch):
 
 
 def test_every_file_of_the_papers_can_be_read():
-    found = experiment.load_all()
+    experiments = experiment.load_all()
     known = experiment.papers().items()
-    assert {one.paper for one in found} == {name for name, paper in known if not paper.goals}
-    table3 = next(one for one in found if one.id == "marchese/table3")
+    assert {one.paper for one in experiments} == {name for name, paper in known if not paper.goals}
+    table3 = next(one for one in experiments if one.id == "marchese/table3")
     # The paper's own sum for 3 MB at 2 Mbit/s.
     ideal = next(table3.matching({"rate": "2 Mbit/s", "file": "3 MB", "TCP": "Ideal"}))
     assert metrics.FORMULAS[ideal.formula](ideal.scenario) == pytest.approx(13.54, abs=0.005)
@@ -327,7 +327,7 @@ def test_the_ideal_has_the_links_losses(errors, lost):
         hop.forward, errors=satellite.Errors(**errors))) if hop.name == "satellite" else hop
         for hop in plain.hops]
     with_errors = dataclasses.replace(plain, hops=tuple(hops))
-    sent = [metrics.ideal_transfer_s(made) - made.base_rtt_s for made in (plain, with_errors)]
+    sent = [metrics.ideal_transfer_s(each) - each.base_rtt_s for each in (plain, with_errors)]
     assert sent[0] / sent[1] == pytest.approx(1 - lost)
 
 
@@ -341,19 +341,19 @@ def test_coded_frames_have_no_mean_of_their_own():
 def test_cells_that_ask_for_one_run_share_it():
     first = read()
     second = dataclasses.replace(read(put(metric="retransmits", figure=[])), name="two")
-    made = plan.make([first, second], FakeLab())
-    assert len(made["jobs"]) == 6               # not the formula's
-    keys = {key for job in made["jobs"].values() for key in job["measures"]}
+    planned = plan.make([first, second], FakeLab())
+    assert len(planned["jobs"]) == 6               # not the formula's
+    keys = {key for job in planned["jobs"].values() for key in job["measures"]}
     assert keys == {plan.measure_key("transfer_s", {}), plan.measure_key("retransmits", {}),
                     plan.measure_key("cwnd", {})}
-    assert made["cells"]["somebody/one"][0]["jobs"] == made["cells"]["somebody/two"][0]["jobs"]
+    assert planned["cells"]["somebody/one"][0]["jobs"] == planned["cells"]["somebody/two"][0]["jobs"]
 
 
 def test_only_what_is_random_has_more_than_one_seed():
     assert len(plan.make([read()], FakeLab(), 5)["jobs"]) == 6
-    made = plan.make([read(put(random=True))], FakeLab(), 5)
-    assert len(made["jobs"]) == 30
-    assert {job["table"]["seed"] for job in made["jobs"].values()} == {1, 2, 3, 4, 5}
+    planned = plan.make([read(put(random=True))], FakeLab(), 5)
+    assert len(planned["jobs"]) == 30
+    assert {job["table"]["seed"] for job in planned["jobs"].values()} == {1, 2, 3, 4, 5}
 
 
 def test_measures_are_as_old_as_the_code_they_come_from(monkeypatch):
@@ -366,9 +366,9 @@ def test_measures_are_as_old_as_the_code_they_come_from(monkeypatch):
 
 
 def test_a_plan_can_be_read_again(tmp_path):
-    made = plan.make([read()], FakeLab())
-    plan.write(made, tmp_path)
-    assert plan.read(tmp_path) == made
+    planned = plan.make([read()], FakeLab())
+    plan.write(planned, tmp_path)
+    assert plan.read(tmp_path) == planned
     assert plan.image_of(plan.read(tmp_path)) == FakeLab.image
     with pytest.raises(LabError, match="no plan"):
         plan.read(tmp_path / "elsewhere")
@@ -378,9 +378,9 @@ def test_a_plan_can_be_read_again(tmp_path):
 
 def test_students_interval():
     """Of 2, 4, 6: deviation 2, and 4.3027 of it over the root of 3."""
-    found = statistics.estimate([2, 4, 6], 95)
-    assert found.mean == 4
-    assert found.half == pytest.approx(4.3027 * 2 / math.sqrt(3), rel=1e-4)
+    estimate = statistics.estimate([2, 4, 6], 95)
+    assert estimate.mean == 4
+    assert estimate.half == pytest.approx(4.3027 * 2 / math.sqrt(3), rel=1e-4)
     assert statistics.estimate([5], 95).half is None
     assert statistics.quantile(90, 11) == pytest.approx(1.8125, rel=1e-4)
 
@@ -404,18 +404,18 @@ def test_a_claim_is_judged_seed_by_seed(tmp_path):
     """The seeds that both sides have, in whatever order their runs are; what no seed changes stands
     beside each."""
     one = read(put(random=True))
-    found = results.Results(finished(tmp_path, [one]), [one], tmp_path)
+    measured = results.Results(finished(tmp_path, [one]), [one], tmp_path)
     key = plan.measure_key(one.metric, one.arguments)
     seen = {"Hybla": {3: 31.0, 1: 11.0, 2: 21.0}, "Reno": {1: 5.0, 2: None, 3: 15.0, 4: 99.0}}
-    found.of_cell = lambda _, cell: [{"seed": seed, "values": {key: value}}
-                                     for seed, value in seen[cell.labels["TCP"]].items()]
+    measured.of_cell = lambda _, cell: [{"seed": seed, "values": {key: value}}
+                                        for seed, value in seen[cell.labels["TCP"]].items()]
     cells = {cell.labels["TCP"]: cell for cell in one.cells}
 
     def seeds(left, right, value=None):
-        return found._seeds(one, cells[left], cells.get(right), value)
+        return measured._seeds(one, cells[left], cells.get(right), value)
     assert seeds("Hybla", "Reno") == [(11.0, 5.0), (21.0, math.inf), (31.0, 15.0)]
     assert seeds("Hybla", "", 7.0) == [(11.0, 7.0), (21.0, 7.0), (31.0, 7.0)]
-    ideal, = found.values(one, cells["Ideal"])
+    ideal, = measured.values(one, cells["Ideal"])
     assert seeds("Hybla", "Ideal") == [(11.0, ideal), (21.0, ideal), (31.0, ideal)]
     assert results.by_common_seed({None: 1}, {None: 2}) == {None: (1, 2)}
     assert results.by_common_seed({1: 1}, {2: 2}) == {}
@@ -428,17 +428,17 @@ def test_a_gain_has_one_value_a_seed(tmp_path):
     two = experiment.expand_gain(
         experiment.from_dict(copy.deepcopy(GAIN), "somebody", "two", "two.toml"), {"one": one})
     assert two.random and not with_gain()[1].random
-    found = results.Results(finished(tmp_path, [one, two]), [one, two], tmp_path)
+    measured = results.Results(finished(tmp_path, [one, two]), [one, two], tmp_path)
     key = plan.measure_key(one.metric, one.arguments)
     seen = {"Hybla": {1: 5.0, 2: 9.0, 3: None}, "Reno": {1: 10.0, 2: 10.0, 3: 10.0}}
-    found.of_cell = lambda _, cell: [{"seed": seed, "values": {key: value}}
-                                     for seed, value in seen[cell.labels["TCP"]].items()]
-    assert found.by_seed(two, two.cells[0]) == {1: 50.0, 2: pytest.approx(10.0)}
-    assert found.estimate(two, two.cells[0]).half > 0
+    measured.of_cell = lambda _, cell: [{"seed": seed, "values": {key: value}}
+                                        for seed, value in seen[cell.labels["TCP"]].items()]
+    assert measured.by_seed(two, two.cells[0]) == {1: 50.0, 2: pytest.approx(10.0)}
+    assert measured.estimate(two, two.cells[0]).half > 0
     largest = dataclasses.replace(one, statistic="max")
-    found.experiments["somebody/one"] = largest
+    measured.experiments["somebody/one"] = largest
     seen["Hybla"].pop(3)
-    assert found.values(two, two.cells[0]) == [pytest.approx(10.0)]
+    assert measured.values(two, two.cells[0]) == [pytest.approx(10.0)]
 
 
 # ---- causes ----------------------------------------------------------------
@@ -451,9 +451,9 @@ CALM = {"cc": "reno", "rtt_s": 0.5, "bdp_packets": 83, "segments": 700, "retrans
 LOSSY = {"retransmits": 30, "first_loss_s": 2.5, "first_loss_flight": 93, "recovery": 0.4}
 
 
-def case(ours=10.0, queue_drops=0, link_losses=0, paper=5.0, **its):
+def case(ours=10.0, queue_drops=0, link_losses=0, paper=5.0, **flow_facts):
     facts = {"queue_packets": 40, "queue_drops": queue_drops, "link_losses": link_losses,
-             "flows": [{**CALM, **its}]}
+             "flows": [{**CALM, **flow_facts}]}
     return verdict.Case(paper, ours, "less", "s", facts)
 
 
@@ -488,8 +488,8 @@ def test_a_cause_needs_the_measure_it_names():
 
 
 def test_zero_counts_are_left_out():
-    said = verdict.described(case(rwnd_limited=0.004, sndbuf_limited=0.2).facts, 0)
-    assert "receiver's window" not in said and said.endswith("the send buffer for 20 % of the time")
+    text = verdict.described(case(rwnd_limited=0.004, sndbuf_limited=0.2).facts, 0)
+    assert "receiver's window" not in text and text.endswith("the send buffer for 20 % of the time")
 
 
 def test_a_run_of_one_segment_shows_nothing():
@@ -504,12 +504,12 @@ def test_a_cause_without_timeout_counts_does_not_mention_timeouts():
 
 
 def test_a_slow_start_that_filled_the_path_was_not_too_short():
-    its = {"avoidance_s": 3.0, "avoidance_cwnd": 60, "max_cwnd": 90}
-    assert verdict.early_avoidance(case(**its)) is None
-    its["avoidance_cwnd"] = 40
-    assert verdict.early_avoidance(case(**its))
-    assert verdict.early_avoidance(case(**its, retransmits=1)) is None
-    assert verdict.early_avoidance(case(ours=3.0, **its)) is None
+    flow_facts = {"avoidance_s": 3.0, "avoidance_cwnd": 60, "max_cwnd": 90}
+    assert verdict.early_avoidance(case(**flow_facts)) is None
+    flow_facts["avoidance_cwnd"] = 40
+    assert verdict.early_avoidance(case(**flow_facts))
+    assert verdict.early_avoidance(case(**flow_facts, retransmits=1)) is None
+    assert verdict.early_avoidance(case(ours=3.0, **flow_facts)) is None
 
 
 def test_when_slow_start_was_over(tmp_path):
@@ -538,13 +538,13 @@ def test_a_split_flows_cause_comes_from_its_first_connection():
 
 def test_what_is_known_of_a_split_flow_ends_at_the_proxy(monkeypatch):
     """The proxy's own socket has the same port at the receiver: windows would be of both."""
-    made = read().cells[0].scenario
-    hops = (dataclasses.replace(made.hops[0], pep="cubic"), *made.hops[1:])
+    played = read().cells[0].scenario
+    hops = (dataclasses.replace(played.hops[0], pep="cubic"), *played.hops[1:])
     monkeypatch.setattr(facts, "_told", lambda *_: {})
     monkeypatch.setattr(facts, "_windows", lambda *_: {"max_cwnd": 9})
     monkeypatch.setattr(metrics, "has_capture", lambda *_: False)
     direct, split = (facts.of_flow(types.SimpleNamespace(scenario=scenario), 0)
-                     for scenario in (made, dataclasses.replace(made, hops=hops)))
+                     for scenario in (played, dataclasses.replace(played, hops=hops)))
     assert (direct["proxied"], split["proxied"]) == (False, True)
     assert direct["max_cwnd"] == 9 and "max_cwnd" not in split
 
@@ -572,29 +572,29 @@ LINK = [{"check": "rates", "what": "10 Mbit/s, overloaded", "unit": "Mbit/s", "m
 
 def finished(tmp_path, experiments, values=VALUES, left_out=0):
     """Jobs' files with the values by file and TCP, as if they had been run."""
-    made = plan.make(experiments, FakeLab())
-    plan.write(made, tmp_path)
-    plan.link_path(made, tmp_path).write_text(json.dumps(LINK))
+    planned = plan.make(experiments, FakeLab())
+    plan.write(planned, tmp_path)
+    plan.link_path(planned, tmp_path).write_text(json.dumps(LINK))
     written = set()
-    for entry in made["cells"]["somebody/one"]:
+    for entry in planned["cells"]["somebody/one"]:
         value = values[tuple(entry["labels"].values())[:2]] if entry["jobs"] else None
         for job in entry["jobs"]:
             if job in written:
                 continue
             written.add(job)
-            found = {"job": job, "hash": hashlib.sha256(job.encode()).hexdigest(), "seed": 1,
-                     "folder": f"build/runs/{job}", "wall_s": 6.0, "expected_wall_s": 3.0,
-                     "from_cache": False, "kernel": "6.1.0",
-                     "facts": case(queue_drops=30, **LOSSY).facts,
-                     "oracle": {"counts": {"mtsi": {"flows": 1, "events": 9, "changes": 4}},
-                                "differences": [], "unchecked": {}},
-                     "values": {plan.measure_key("transfer_s", {}): value,
-                                plan.measure_key("cwnd", {}): {"t": [0, 1, 2], "y": [10, 20, 40]}}}
+            content = {"job": job, "hash": hashlib.sha256(job.encode()).hexdigest(), "seed": 1,
+                       "folder": f"build/runs/{job}", "wall_s": 6.0, "expected_wall_s": 3.0,
+                       "from_cache": False, "kernel": "6.1.0",
+                       "facts": case(queue_drops=30, **LOSSY).facts,
+                       "oracle": {"counts": {"mtsi": {"flows": 1, "events": 9, "changes": 4}},
+                                  "differences": [], "unchecked": {}},
+                       "values": {plan.measure_key("transfer_s", {}): value,
+                                  plan.measure_key("cwnd", {}): {"t": [0, 1, 2], "y": [10, 20, 40]}}}
             if len(written) > left_out:
                 path = plan.cell_path(job, tmp_path)
                 path.parent.mkdir(exist_ok=True)
-                path.write_text(json.dumps(found))
-    return made
+                path.write_text(json.dumps(content))
+    return planned
 
 
 def with_gain():
@@ -649,9 +649,9 @@ def test_a_gain_of_what_should_be_more_is_the_increase(tmp_path):
 
 def test_a_maximum_over_seeds_has_no_interval(tmp_path, monkeypatch):
     one = read(put(random=True, statistic="max"))
-    made = results.Results(finished(tmp_path, [one]), [one], tmp_path)
-    monkeypatch.setattr(made, "values", lambda *_: [1.0, 3.0, 2.0])
-    assert made.estimate(one, one.cells[0]) == statistics.Estimate(3.0, None, 3)
+    measured = results.Results(finished(tmp_path, [one]), [one], tmp_path)
+    monkeypatch.setattr(measured, "values", lambda *_: [1.0, 3.0, 2.0])
+    assert measured.estimate(one, one.cells[0]) == statistics.Estimate(3.0, None, 3)
 
 
 def test_a_gain_refers_to_cells_of_other_experiments():
@@ -687,13 +687,13 @@ def test_a_claim_without_all_of_its_pairs_has_no_verdict(tmp_path):
 def test_the_round_trip_is_the_flows_own():
     """Hosts beside the line have delays, and need not pass all of it."""
     one = next(one for one in experiment.load_all(["henderson"]) if one.name == "figure7")
-    made = {cell.labels["topology"]: cell.scenario for cell in one.cells}
-    assert [made["1"].rtt_s(flow) for flow in made["1"].flows] == [0.6, 0.01, 0.1]
-    assert [list(made["3"].way(flow)) for flow in made["3"].flows] == [
+    by_topology = {cell.labels["topology"]: cell.scenario for cell in one.cells}
+    assert [by_topology["1"].rtt_s(flow) for flow in by_topology["1"].flows] == [0.6, 0.01, 0.1]
+    assert [list(by_topology["3"].way(flow)) for flow in by_topology["3"].flows] == [
         [0, 1, 2, 3, 4], [0], [1], [2], [3], [4], [0]]
-    far = dataclasses.replace(made["3"], leaves=tuple(
+    far = dataclasses.replace(by_topology["3"], leaves=tuple(
         dataclasses.replace(leaf, delay_ms=7) if leaf.name == "to3" else leaf
-        for leaf in made["3"].leaves))
+        for leaf in by_topology["3"].leaves))
     assert [far.rtt_s(flow) for flow in far.flows[1:3]] == [0.01, 0.017]
     path = results._path(one, one.cells[0])
     assert tables.path_text(path) == (
@@ -711,9 +711,9 @@ def test_a_failed_claim_names_the_other_side(tmp_path):
 @pytest.mark.parametrize("left_out", [0, 4])
 def test_the_report_is_drawn_from_what_is_there(tmp_path, left_out):
     both = with_gain()
-    found = results.Results(finished(tmp_path, both, left_out=left_out), both, tmp_path)
+    measured = results.Results(finished(tmp_path, both, left_out=left_out), both, tmp_path)
     about = {"kernel": "6.1.0", "emulator": "QEMU 7.2", "seeds": 1, "date": "2026-01-01", "commit": None}
-    data = report.write(found, about, tmp_path)
+    data = report.write(measured, about, tmp_path)
     assert report.read(tmp_path) == json.loads(json.dumps(data))
     index, page, text = ((tmp_path / name).read_text()
                          for name in ("index.html", "somebody.html", "papers.md"))
@@ -731,15 +731,15 @@ def test_the_report_is_drawn_from_what_is_there(tmp_path, left_out):
 def test_which_policy_for_which_link(tmp_path):
     one = read()
     data = results.Results(finished(tmp_path, [one]), [one], tmp_path).as_dict()
-    found = tables.contests(data)
-    assert list(found) == ["GEO"]
-    assert [contest.ranked[0][0] for contest in found["GEO"]] == ["Hybla", "Hybla"]
-    assert tables.winners(found["GEO"]) == {
+    by_link = tables.contests(data)
+    assert list(by_link) == ["GEO"]
+    assert [contest.ranked[0][0] for contest in by_link["GEO"]] == ["Hybla", "Hybla"]
+    assert tables.winners(by_link["GEO"]) == {
         "a transfer's time": {"of the time": [("Hybla", 2, 2), ("Reno", 0, 2)]}}
     assert tables.leaders([("a", 2, 2), ("b", 2, 2), ("c", 1, 1), ("d", 0, 2)]) == [
         ("a", 2, 2), ("b", 2, 2)]
-    assert tables.all_settings(found) == ["of the time"]
-    assert tables.path_text(found["GEO"][0].path) == (
+    assert tables.all_settings(by_link) == ["of the time"]
+    assert tables.path_text(by_link["GEO"][0].path) == (
         "2 Mbit/s, 500 ms, rate × RTT 83, queue 40 packets, no loss, 1 flow")
 
 
@@ -767,8 +767,8 @@ def test_like_is_counted_with_like(tmp_path):
     data, _ = contests_of(tmp_path, read())
     drops = {**copy.deepcopy(data["experiments"][0]), "metric": "retransmits", "better": "more"}
     data["experiments"].append(drops)
-    told = tables.winners(tables.contests(data)["GEO"])
-    assert {asked: tables.leaders(by["of the time"]) for asked, by in told.items()} == {
+    winners = tables.winners(tables.contests(data)["GEO"])
+    assert {asked: tables.leaders(by["of the time"]) for asked, by in winners.items()} == {
         "a transfer's time": [("Hybla", 2, 2)], "few packets lost": [("Reno", 2, 2)]}
 
 
@@ -790,8 +790,8 @@ def test_a_policy_has_the_papers_name_and_the_modules(tmp_path, label, policy, s
         data["axis"][2]["values"][1]["only"] = {"TCP": [label]}
         data["claim"], data["paper"] = [], {}
     values = {**VALUES, ("small", label): 1.0, ("large", label): 1.0}
-    _, found = contests_of(tmp_path, read(change), values=values)
-    assert all(shown in dict(contest.ranked) for contest in found)
+    _, by_link = contests_of(tmp_path, read(change), values=values)
+    assert all(shown in dict(contest.ranked) for contest in by_link)
 
 
 def test_every_measure_of_a_policy_is_asked_for_or_left_out_on_purpose():
@@ -819,8 +819,8 @@ def test_a_gain_is_not_a_contest(tmp_path):
 
 def test_how_many_seeds_the_papers_precision_takes():
     cells = [{"seeds_needed": number} for number in (None, 7, 30, 12)]
-    said = tables.seeds_text({"cells": cells, "precision_pct": 5, "confidence_pct": 90})
-    assert said == ("For ±5 % at 90 % confidence the widest cell would need 30 seeds, "
+    text = tables.seeds_text({"cells": cells, "precision_pct": 5, "confidence_pct": 90})
+    assert text == ("For ±5 % at 90 % confidence the widest cell would need 30 seeds, "
                     "the median one 12.")
     assert tables.seeds_text({"cells": cells, "precision_pct": None, "confidence_pct": 90}) == ""
 
@@ -842,40 +842,40 @@ def test_an_oracles_difference_is_found():
 def test_the_workflow_wants_what_is_not_there(tmp_path):
     """A dry run names the jobs that have no file yet, and the report."""
     one = read()
-    made = finished(tmp_path, [one], left_out=4)
+    planned = finished(tmp_path, [one], left_out=4)
     done = subprocess.run(workflow.command(tmp_path, 1, None, ("--dry-run",)), text=True,
                           capture_output=True, cwd=tmp_path)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    missing = [job for job in made["jobs"] if not plan.cell_path(job, tmp_path).exists()]
-    assert len(missing) == 4 and all(f"cells/{job}.json" in said for job in missing)
-    assert not any(f"output: cells/{job}.json" in said for job in set(made["jobs"]) - set(missing))
-    assert "rule report" in said
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    missing = [job for job in planned["jobs"] if not plan.cell_path(job, tmp_path).exists()]
+    assert len(missing) == 4 and all(f"cells/{job}.json" in output for job in missing)
+    assert not any(f"output: cells/{job}.json" in output for job in set(planned["jobs"]) - set(missing))
+    assert "rule report" in output
 
 
 def test_a_failed_job_is_named_with_its_log(tmp_path, monkeypatch):
     """The plan's image is not there, so every job fails; what was done before stays."""
     one = read()
-    made = finished(tmp_path, [one], left_out=1)
+    planned = finished(tmp_path, [one], left_out=1)
     with pytest.raises(LabError) as caught:
-        workflow.run(made, tmp_path, Console(file=io.StringIO()), 1)
-    said = str(caught.value)
-    job, = [job for job in made["jobs"] if not plan.cell_path(job, tmp_path).exists()]
-    assert f"job {job} (somebody/one: " in said and f"log: {tmp_path}/log/{job}.log" in said
+        workflow.run(planned, tmp_path, Console(file=io.StringIO()), 1)
+    message = str(caught.value)
+    job, = [job for job in planned["jobs"] if not plan.cell_path(job, tmp_path).exists()]
+    assert f"job {job} (somebody/one: " in message and f"log: {tmp_path}/log/{job}.log" in message
     assert not (tmp_path / "papers.json").exists()
 
 
 def test_time_left_goes_by_what_jobs_took(tmp_path):
     one = read()
-    made = finished(tmp_path, [one], left_out=4)
-    expected = sorted(job["expected_wall_s"] for name, job in made["jobs"].items()
+    planned = finished(tmp_path, [one], left_out=4)
+    expected = sorted(job["expected_wall_s"] for name, job in planned["jobs"].items()
                       if not plan.cell_path(name, tmp_path).exists())
-    meter = workflow.Meter(made, tmp_path, cores=2)
-    assert len(meter.done) == 3 and made["link"] in meter.done
-    took = 12 / sum(made["jobs"][job]["expected_wall_s"] for job in meter.done - {made["link"]})
+    meter = workflow.Meter(planned, tmp_path, cores=2)
+    assert len(meter.done) == 3 and planned["link"] in meter.done
+    took = 12 / sum(planned["jobs"][job]["expected_wall_s"] for job in meter.done - {planned["link"]})
     assert meter.left_s() == pytest.approx(sum(expected) / 2 * took)
-    plan.link_path(made, tmp_path).unlink()
-    assert workflow.Meter(made, tmp_path, cores=2).left_s() == pytest.approx(
+    plan.link_path(planned, tmp_path).unlink()
+    assert workflow.Meter(planned, tmp_path, cores=2).left_s() == pytest.approx(
         max(workflow.LINK_WALL_S, (sum(expected) + workflow.LINK_WALL_S) / 2) * took)
 
 
@@ -924,12 +924,12 @@ def test_ticks_between_whole_numbers_are_whole():
 def test_a_line_above_the_bars_says_what_they_show(tmp_path, monkeypatch):
     """Lines leave room inside for it."""
     one = read()
-    found = results.Results(finished(tmp_path, [one]), [one], tmp_path)
+    measured = results.Results(finished(tmp_path, [one]), [one], tmp_path)
     drawn = {}
     monkeypatch.setattr(figures, "render_svg", lambda canvas: canvas)
     monkeypatch.setattr(figures, "data_uri", lambda canvas: canvas)
     for figure in one.figures[:2]:
-        canvas = figures.draw(found, one, figure)
+        canvas = figures.draw(measured, one, figure)
         canvas.draw_without_rendering()
         axes, = canvas.axes
         drawn[figure.kind] = axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1
@@ -945,10 +945,10 @@ def test_labels_below_bars_do_not_meet(names, tmp_path, monkeypatch):
         data["figure"] = [{"title": "F", "kind": "bars", "x": "TCP", "series": "file", "y_label": "s"}]
     one = read(change)
     values = {(size, name): 1.0 for size in ("small", "large") for name in names}
-    found = results.Results(finished(tmp_path, [one], values), [one], tmp_path)
+    measured = results.Results(finished(tmp_path, [one], values), [one], tmp_path)
     monkeypatch.setattr(figures, "render_svg", lambda canvas: canvas)
     monkeypatch.setattr(figures, "data_uri", lambda canvas: canvas)
-    canvas = figures.draw(found, one, one.figures[0])
+    canvas = figures.draw(measured, one, one.figures[0])
     canvas.draw_without_rendering()
     labels = canvas.axes[0].get_xticklabels()
     assert [label.get_text() for label in labels] == names

@@ -92,8 +92,8 @@ def test_each_link_has_its_policies_figures(text):
         for row in rows[head + 1:]:
             by_policy.setdefault(row[0].replace("`", ""), row)
         for bulk in link["bulk"]:
-            said = float(by_policy[bulk["policy"]][-1 if bulk["loss_pct"] else -2])
-            assert said == pytest.approx(statistics.median(bulk["goodput_mbit"]), abs=0.0051)
+            printed = float(by_policy[bulk["policy"]][-1 if bulk["loss_pct"] else -2])
+            assert printed == pytest.approx(statistics.median(bulk["goodput_mbit"]), abs=0.0051)
         for transfer in link["transfers"]:
             assert readme.text_of(transfer["seconds"]) in by_policy[transfer["policy"]]
         for transfer in link["transfers"][2::3]:        # of the largest size
@@ -164,7 +164,7 @@ def test_a_table_of_an_unknown_name_is_refused():
         readme.written("<!-- table: costs -->\n<!-- end -->", make_full())
 
 
-@pytest.mark.parametrize("value, said", [(0.994, "0.99"), (9.996, "10.0"), (43.84, "43.8"),
+@pytest.mark.parametrize("value, text", [(0.994, "0.99"), (9.996, "10.0"), (43.84, "43.8"),
                                          (99.96, "100"), (None, "–"), (float("inf"), "–")])
-def test_three_digits(value, said):
-    assert readme.text_of(value) == said
+def test_three_digits(value, text):
+    assert readme.text_of(value) == text

@@ -35,11 +35,11 @@ def made(segments, seconds=0, to="receiver", **kwargs):
 
 def test_bytes_count_once_and_above_a_hole():
     run = made([(0, 0, 100), (1, 200, 100), (2, 200, 100), (3, 300, 50), (4, 100, 100), (5, 0, 100)])
-    found = received.arrivals(run)
-    assert found.total.tolist() == [100, 200, 200, 250, 350, 350]
-    assert found.in_order.tolist() == [100, 100, 100, 100, 350, 350]
-    assert found.t == pytest.approx([0, 1, 2, 3, 4, 5])
-    assert found.begin_ns == SYN_S * 10**9
+    arrived = received.arrivals(run)
+    assert arrived.total.tolist() == [100, 200, 200, 250, 350, 350]
+    assert arrived.in_order.tolist() == [100, 100, 100, 100, 350, 350]
+    assert arrived.t == pytest.approx([0, 1, 2, 3, 4, 5])
+    assert arrived.begin_ns == SYN_S * 10**9
 
 
 def test_a_segment_cut_anew_never_takes_bytes_back():
@@ -71,8 +71,8 @@ def test_of_several_connections_the_one_with_the_payload():
     run.receiver = captures.capture([
         *talk, captures.packet(SYN_S, 40000, PORT, 6, pcap.SYN),
         captures.packet(SYN_S + 1, 40000, PORT, 7, pcap.ACK, 1000)])
-    found = received.arrivals(run)
-    assert (found.t.tolist(), found.total.tolist()) == ([1], [1000])
+    arrived = received.arrivals(run)
+    assert (arrived.t.tolist(), arrived.total.tolist()) == ([1], [1000])
 
 
 def test_every_measure_has_one_reading_of_a_capture():

@@ -145,9 +145,9 @@ def test_a_run_that_was_touched_is_played_anew(lab, capsys, name, content):
         (folder / name).write_bytes(content)
     again = lab.run(made())
     assert lab.played == 2 and not again.from_cache
-    said, = capsys.readouterr().err.splitlines()
+    output, = capsys.readouterr().err.splitlines()
     said_of = "its hash is not that of its captures" if name == "receiver.pcap" else name
-    assert said_of in said and said.endswith("; playing it again")
+    assert said_of in output and output.endswith("; playing it again")
     assert not (folder / name).exists() if name == "receiver.pcap" else \
         (folder / name).read_bytes() == PLAYED[name]
     assert lab.run(made()).from_cache
@@ -210,14 +210,14 @@ def test_a_killed_process_leaves_nothing_for_ever(lab, build, monkeypatch):
               "sys.stdout.flush(); import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n")
     words = [str(word) for pair in folders.items() for word in pair]
     subprocess.run([sys.executable, "-c", script, *words], cwd=paths.TOP, capture_output=True)
-    mine = [Path(tempfile.mkdtemp(prefix=paths.scratch_prefix(what), dir=folder))
-            for what, folder in folders.items()]
+    own = [Path(tempfile.mkdtemp(prefix=paths.scratch_prefix(what), dir=folder))
+           for what, folder in folders.items()]
     elsewhere = build / "lab/machine-999999999-another.machine-x"
     elsewhere.mkdir()
     left = [path for folder in set(folders.values()) for path in folder.iterdir()]
-    assert len(left) == 4 + len(mine) + 1
+    assert len(left) == 4 + len(own) + 1
     play.Lab(made=lab.image)
-    assert {path for folder in set(folders.values()) for path in folder.iterdir()} == {*mine, elsewhere}
+    assert {path for folder in set(folders.values()) for path in folder.iterdir()} == {*own, elsewhere}
 
 
 # ---- failed runs -----------------------------------------------------------
@@ -430,14 +430,14 @@ def test_a_tree_is_keyed_by_packages_and_versions(build, apt):
     asked = len(apt.calls)
     assert packages.unpack(["busybox"], tree, False) == tree
     assert len(apt.calls) == asked          # not even apt is asked again: it may be offline
-    said = packages.manifest(tree)
+    manifest = packages.manifest(tree)
     apt.versions["jq"] = "1"
     packages.unpack(["busybox", "jq"], tree, False)
     assert unpacked(tree) == {"busybox_1_amd64.deb", "jq_1_amd64.deb"}
     apt.versions["busybox"] = "2"
     (apt.lists / "b_Packages").touch()      # new lists
     packages.unpack(["busybox"], tree, False)
-    assert unpacked(tree) == {"busybox_2_amd64.deb"} and packages.manifest(tree) != said
+    assert unpacked(tree) == {"busybox_2_amd64.deb"} and packages.manifest(tree) != manifest
 
 
 def test_a_tree_without_a_manifest_is_made_anew_or_offline_kept(build, apt):
@@ -509,5 +509,5 @@ def test_a_callers_flags_are_not_built_in(monkeypatch):
     monkeypatch.setenv("KCFLAGS", "-O0")
     monkeypatch.setenv("CC", "tcc")
     monkeypatch.setenv("KEPT", "yes")
-    said = image._run("env", ["env"])
-    assert "KEPT=yes" in said and "KCFLAGS" not in said and "CC=" not in said
+    environment = image._run("env", ["env"])
+    assert "KEPT=yes" in environment and "KCFLAGS" not in environment and "CC=" not in environment

@@ -21,21 +21,21 @@ def netem_ms(files: dict, node: str, dev: str) -> float:
     return 0
 
 
-def walked_ms(made: scenario.Scenario, source: str, to: str) -> float:
+def walked_ms(played: scenario.Scenario, source: str, to: str) -> float:
     """What a packet is delayed on its way, by the job's own routes: from node to node, as its kernel
     would forward it."""
-    files = job.files(made)
+    files = job.files(played)
     owner, peer = {}, {}            # address -> node; (node, device) -> node
     for line in files["links"].decode().splitlines():
         if line.startswith("link add"):
             words = line.split()
-            dev, node, other, there = words[2], words[4], words[9], words[11]
-            peer[node, dev], peer[there, other] = there, node
+            dev, node, other, next_hop = words[2], words[4], words[9], words[11]
+            peer[node, dev], peer[next_hop, other] = next_hop, node
     batches = {name.removeprefix("ip-"): text.decode().splitlines()
                for name, text in files.items() if name.startswith("ip-")}
     for node, lines in batches.items():
         owner |= {line.split()[2].split("/")[0]: node for line in lines if line.startswith("address")}
-    address = job.host_address(made, to)
+    address = job.host_address(played, to)
     node, delay = source, 0.0
     while node != to:
         dev = None
@@ -44,7 +44,7 @@ def walked_ms(made: scenario.Scenario, source: str, to: str) -> float:
             if line.startswith("route add") and words[2] in (address, "default"):
                 dev = words[words.index("dev") + 1]
         if dev is None:             # the link's own network
-            dev, = [dev for dev in ("left", "right", *(leaf.name for leaf in made.leaves))
+            dev, = [dev for dev in ("left", "right", *(leaf.name for leaf in played.leaves))
                     if peer.get((node, dev)) == owner[address]]
         delay += netem_ms(files, node, dev)
         node = peer[node, dev]
@@ -66,14 +66,14 @@ def scenarios(draw):
 
 @settings(max_examples=200, deadline=None)
 @given(scenarios())
-def test_a_flows_rtt_is_what_its_packets_pass(made):
-    flow, = made.flows
-    there, back = walked_ms(made, flow.source, flow.to), walked_ms(made, flow.to, flow.source)
-    assert made.rtt_s(flow) == pytest.approx((there + back) / 1e3)
-    passed = [hop for number, hop in enumerate(made.hops) if number in made.way(flow)]
-    to_right = made._node(flow.source) <= made._node(flow.to)
+def test_a_flows_rtt_is_what_its_packets_pass(played):
+    flow, = played.flows
+    forth, back = walked_ms(played, flow.source, flow.to), walked_ms(played, flow.to, flow.source)
+    assert played.rtt_s(flow) == pytest.approx((forth + back) / 1e3)
+    passed = [hop for number, hop in enumerate(played.hops) if number in played.way(flow)]
+    to_right = played._node(flow.source) <= played._node(flow.to)
     assert sum(hop.forward.delay_ms for hop in passed) == pytest.approx(
-        there - sum(leaf.delay_ms for leaf in made.leaves if leaf.name == flow.to) if to_right else 0)
+        forth - sum(leaf.delay_ms for leaf in played.leaves if leaf.name == flow.to) if to_right else 0)
 
 
 def beside(**more):
@@ -91,33 +91,33 @@ def beside(**more):
 
 def test_hosts_beside_the_line_have_round_trips_of_their_own():
     """36.0 ms: what selftests/lab/test_network.py has the kernel measure."""
-    made = beside()
-    assert [made.rtt_s(flow) for flow in made.flows] == pytest.approx([0.043, 0.036, 0.043])
-    assert made.base_rtt_s == pytest.approx(0.043)
-    assert [made.flow_bdp_packets(flow) for flow in made.flows] == [36, 30, None]
+    transfer = beside()
+    assert [transfer.rtt_s(flow) for flow in transfer.flows] == pytest.approx([0.043, 0.036, 0.043])
+    assert transfer.base_rtt_s == pytest.approx(0.043)
+    assert [transfer.flow_bdp_packets(flow) for flow in transfer.flows] == [36, 30, None]
 
 
 def test_the_bdp_is_what_leaves_a_full_bottleneck_in_a_round_trip():
     """By a capture behind it: frames of 1514 bytes back to back for two seconds at 10 Mbit/s."""
-    made = beside()
-    stage = made.bottleneck[1]
-    each_s = made.frame_bytes * 8 / (stage.rate_mbit * 1e6)
+    transfer = beside()
+    stage = transfer.bottleneck[1]
+    each_s = transfer.frame_bytes * 8 / (stage.rate_mbit * 1e6)
     sent = captures.capture(
-        captures.packet(1 + n * each_s, 40000, FIRST_PORT, 1 + n * made.mss, pcap.ACK,
-                        made.mtu - 40) for n in range(int(2 / each_s)))
-    assert set(sent.wire.tolist()) == {made.frame_bytes}
+        captures.packet(1 + n * each_s, 40000, FIRST_PORT, 1 + n * transfer.mss, pcap.ACK,
+                        transfer.mtu - 40) for n in range(int(2 / each_s)))
+    assert set(sent.wire.tolist()) == {transfer.frame_bytes}
     for rtt_s in (0.036, 0.043, 0.6):
         begins = np.arange(1.0, 2, 0.0137)
         inside = [int(((sent.t >= begin * 1e9) & (sent.t < (begin + rtt_s) * 1e9)).sum())
                   for begin in begins]
-        assert max(inside) == made.bdp_packets(stage, rtt_s)
-        assert min(inside) >= made.bdp_packets(stage, rtt_s) - 1
+        assert max(inside) == transfer.bdp_packets(stage, rtt_s)
+        assert min(inside) >= transfer.bdp_packets(stage, rtt_s) - 1
 
 
 def test_time_slots_carry_no_ethernet():
     mac = {"kind": "bod"}
-    made = beside(hop=[{"name": "r1", "reverse": {"delay_ms": 25}},
-                       {"name": "r2", "forward": {"mac": mac, "delay_ms": 7}}])
-    stage = made.bottleneck[1]
-    assert made.bdp_packets(stage, 1) == np.ceil(stage.speed_mbit * 1e6 / 8 / 1500)
-    assert made.net_rate_bps == pytest.approx(stage.speed_mbit * 1e6 * 1448 / 1500)
+    transfer = beside(hop=[{"name": "r1", "reverse": {"delay_ms": 25}},
+                           {"name": "r2", "forward": {"mac": mac, "delay_ms": 7}}])
+    stage = transfer.bottleneck[1]
+    assert transfer.bdp_packets(stage, 1) == np.ceil(stage.speed_mbit * 1e6 / 8 / 1500)
+    assert transfer.net_rate_bps == pytest.approx(stage.speed_mbit * 1e6 * 1448 / 1500)

@@ -194,7 +194,7 @@ def renamed(data: dict, loc: tuple, name: str) -> dict:
 def mistakes(kind: type, data: dict):
     """(name, data with one mistake, path of the key to be named)."""
     for table, loc, value in tables(kind, data):
-        for key, its in keys(table).items():
+        for key, values in keys(table).items():
             if key not in value:
                 continue
             here = (*loc, key)
@@ -202,7 +202,7 @@ def mistakes(kind: type, data: dict):
                 if name not in keys(table):
                     path = schema.path_text((*loc, name))
                     yield f"{path} misspelt", renamed(data, here, name), path
-            for what, wrong in spoilt(its, value[key]):
+            for what, wrong in spoilt(values, value[key]):
                 yield f"{schema.path_text(here)} {what}", put(data, here, wrong), schema.path_text(here)
 
 
@@ -225,12 +225,12 @@ def test_every_key_is_spoilt():
     for roots in ([(scenario.Scenario, SCENARIO)],
                   [(experiment.Experiment, EXPERIMENT), (experiment.Experiment, GAIN),
                    (experiment.Like, LIKE["like"])]):
-        there, wanted = {}, {}
+        known, wanted = {}, {}
         for kind, data in roots:
             for table, _, value in tables(kind, data):
-                there.setdefault(table, set()).update(value)
+                known.setdefault(table, set()).update(value)
                 wanted[table] = set(keys(table))
-        assert there == wanted
+        assert known == wanted
     assert {satellite.Mac, satellite.Errors, scenario.Red} <= {
         table for table, _, _ in tables(scenario.Scenario, SCENARIO)}
     assert len(SCENARIO_MISTAKES) >= 200 and len(PAPER_MISTAKES) >= 200
@@ -239,9 +239,9 @@ def test_every_key_is_spoilt():
 def one_line(load, path, key: str):
     with pytest.raises(LabError) as caught:
         load(path)
-    said = str(caught.value)
-    assert "\n" not in said and said.startswith(str(path)), said
-    assert key in said, said
+    message = str(caught.value)
+    assert "\n" not in message and message.startswith(str(path)), message
+    assert key in message, message
 
 
 @pytest.mark.parametrize("data, key", [pytest.param(*rest, id=name)
@@ -263,7 +263,7 @@ SMALL = {"hop": [{"name": "gateway", "forward": {"rate_mbit": 2, "queue_bdp": 1}
 STAGE = {"delay_ms": 320}
 
 
-@pytest.mark.parametrize("loc, value, said", [
+@pytest.mark.parametrize("loc, value, message", [
     (("flow",), {"cc": "cubic", "bytes": 1}, 'flow = {"cc": "cubic", "bytes": 1}: a list; of tables'),
     (("hop",), {"name": "a"}, 'hop = {"name": "a"}: a list; of tables'),
     (("host",), {"name": "a"}, 'host = {"name": "a"}: a list; of tables'),
@@ -331,20 +331,20 @@ STAGE = {"delay_ms": 320}
     (("host",), [{"name": "wired"}], "host[0].at: missing"),
     (("host",), [{"name": "wired", "at": "gatewayx"}], "host[0].at: no hop 'gatewayx'"),
 ])
-def test_mistakes_that_were_once_played_or_a_traceback_are_errors(tmp_path, loc, value, said):
-    one_line(scenario.load, write(tmp_path, put(SMALL, loc, value)), f"bad.toml: {said}")
+def test_mistakes_that_were_once_played_or_a_traceback_are_errors(tmp_path, loc, value, message):
+    one_line(scenario.load, write(tmp_path, put(SMALL, loc, value)), f"bad.toml: {message}")
 
 
-@pytest.mark.parametrize("content, said", [
+@pytest.mark.parametrize("content, message", [
     ('title = "Caf\xe9"\n'.encode("latin-1"), "not UTF-8, at byte 12"),
     (b"seed = \n", "Invalid value (at line 1, column 8)"),
     (b"seed = " + 5000 * b"1", "integer string conversion"),
     (b"seed = " + 5000 * b"[", "recursion")])
-def test_a_file_that_is_not_toml_is_one_line(tmp_path, content, said):
+def test_a_file_that_is_not_toml_is_one_line(tmp_path, content, message):
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
     for load in (scenario.load, experiment.load):
-        one_line(load, path, said)
+        one_line(load, path, message)
 
 
 def test_a_file_that_is_not_there(tmp_path):
@@ -353,17 +353,17 @@ def test_a_file_that_is_not_there(tmp_path):
             load(tmp_path / "none.toml")
 
 
-@pytest.mark.parametrize("like, said", [
+@pytest.mark.parametrize("like, message", [
     ({"experiment": "bad"}, 'like.experiment = "bad": takes over from this one'),
     ({"experiment": "../one"}, "like.experiment = \"../one\": another file's name"),
     ({"experiment": "one", "set": {"flow.5.bytes": 5}}, "like.set.\"flow.5.bytes\": no entry '5'"),
     ({"experiment": "one", "keep": {"planet": "x"}}, "like.keep: axis 'planet' has not all of ['x']"),
     ({"experiment": "one", "axes": ["planet"]}, "like.axes: one has no axis 'planet'")])
-def test_a_mistake_in_an_inherited_key_names_the_other_file(tmp_path, like, said):
-    one_line(load_paper, write(tmp_path, {**LIKE, "like": like}), said)
+def test_a_mistake_in_an_inherited_key_names_the_other_file(tmp_path, like, message):
+    one_line(load_paper, write(tmp_path, {**LIKE, "like": like}), message)
 
 
-@pytest.mark.parametrize("loc, value, said", [
+@pytest.mark.parametrize("loc, value, message", [
     (("scenario", "flow", 0, "copies"), 0, "scenario.flow[0].copies = 0: a whole number from 1"),
     (("scenario", "flow"), 5, "scenario.flow = 5: a list"),
     (("scenario", "samples_s"), ["a"], 'small, Reno: scenario.samples_s[0] = "a": a number'),
@@ -376,8 +376,8 @@ def test_a_mistake_in_an_inherited_key_names_the_other_file(tmp_path, like, said
     (("arguments",), {"since": "sin"}, 'arguments.since = "sin": one of "syn", "data"'),
     (("figure", 1, "arguments"), {"flow": "0"}, 'figure[1].arguments.flow = "0": a whole number'),
     (("paper", "small"), {"Reno": True}, "paper.small.Reno = true: a number or 'never', 2 labels deep")])
-def test_a_mistake_across_an_experiments_tables(tmp_path, loc, value, said):
-    one_line(load_paper, write(tmp_path, put(EXPERIMENT, loc, value)), said)
+def test_a_mistake_across_an_experiments_tables(tmp_path, loc, value, message):
+    one_line(load_paper, write(tmp_path, put(EXPERIMENT, loc, value)), message)
 
 
 def test_every_argument_of_a_metric_has_a_type():
@@ -386,9 +386,9 @@ def test_every_argument_of_a_metric_has_a_type():
 
 
 def test_what_code_makes_is_held_against_the_same():
-    made = scenario.from_dict({"title": "small", **SMALL})
-    assert made.check() is made
-    wrong = dataclasses.replace(made, flows=(dataclasses.replace(made.flows[0], bytes=-5),))
+    small = scenario.from_dict({"title": "small", **SMALL})
+    assert small.check() is small
+    wrong = dataclasses.replace(small, flows=(dataclasses.replace(small.flows[0], bytes=-5),))
     with pytest.raises(LabError, match=r"^small: flow\[0\].bytes = -5: a whole number from 0 to"):
         wrong.check()
 
@@ -446,7 +446,7 @@ def filled(kind: type, junk: float):
     """Tables with some of a class's keys."""
     needed = {schema_key for schema_key, field in zip(keys(kind), kind.model().__fields__.values())
               if field.required}
-    every = {key: values(its, junk) for key, its in keys(kind).items()}
+    every = {key: values(kind_of, junk) for key, kind_of in keys(kind).items()}
     return st.sets(st.sampled_from(sorted(every)), max_size=4).flatmap(
         lambda chosen: st.fixed_dictionaries({key: every[key] for key in sorted(chosen | needed)}))
 
@@ -464,12 +464,12 @@ def overlaid(data, kind: type, base: dict, junk: float) -> dict:
 def test_a_random_scenario_is_one_or_an_error(junk, data):
     table = overlaid(data, scenario.Scenario, {"title": "small", **SMALL}, junk)
     try:
-        made = scenario.from_dict(table, "random.toml")
+        loaded = scenario.from_dict(table, "random.toml")
     except LabError as error:
         assert str(error).startswith("random.toml: ") and "\n" not in str(error)
         return
-    if all(flow.seconds * flow.rate_mbit < 1000 for flow in made.flows):      # background is drawn
-        assert job.files(made)["run"]
+    if all(flow.seconds * flow.rate_mbit < 1000 for flow in loaded.flows):      # background is drawn
+        assert job.files(loaded)["run"]
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))

@@ -60,7 +60,7 @@ class Played:
 
     def of(self, policy):
         """(number of seeds, verdict) of a policy's cell of the time."""
-        cell = next(cell for told in self.data["experiments"] for cell in told["cells"]
+        cell = next(cell for entry in self.data["experiments"] for cell in entry["cells"]
                     if cell["labels"]["TCP"] == policy and cell["labels"]["settings"] == "of the time")
         return cell["seeds"], cell["verdict"]
 
@@ -79,8 +79,8 @@ def test_more_where_three_do_not_do(tmp_path):
     wide = {"Reno": [2.0, 2.25, 1.75, 2.02, 1.98, 2.0, 2.01, 2.0], "Hybla": NEAR["Hybla"]}
     done = Played(tmp_path, [only()], wide).to_the_end()
     assert done.of("Hybla")[0] == 3
-    count, said = done.of("Reno")
-    assert 3 < count <= 8 and said == "reproduced"
+    count, cell = done.of("Reno")
+    assert 3 < count <= 8 and cell == "reproduced"
 
 
 def test_not_more_than_the_experiment_allows(tmp_path):
@@ -132,10 +132,10 @@ def test_a_gains_seeds_are_those_of_its_sides(tmp_path):
     gain = experiment.expand_gain(experiment.from_dict(
         {**copy.deepcopy(GAIN), "paper": {"small": 25.0}}, "somebody", "two", "two.toml"), {"one": one})
     done = Played(tmp_path, [one, gain], NEAR)
-    assert {found.seeds for found in seeds.verdicts(done.play().found, done.data)} == {3}
+    assert {verdict.seeds for verdict in seeds.verdicts(done.play().found, done.data)} == {3}
     done.to_the_end()
-    told = next(cell for cell in done.data["experiments"][1]["cells"] if cell["verdict"])
-    assert (told["seeds"], told["verdict"]) == (3, "reproduced")
+    cell_shown = next(cell for cell in done.data["experiments"][1]["cells"] if cell["verdict"])
+    assert (cell_shown["seeds"], cell_shown["verdict"]) == (3, "reproduced")
 
 
 def test_verdicts_that_no_seed_changes_get_no_seeds(tmp_path):

@@ -16,7 +16,7 @@ FLOWS = ("ours", "ours", "theirs")
 def played(packets: list[int]) -> SimpleNamespace:
     """Two flows of one host and one of the other, so many packets each in the ten seconds between the
     samples."""
-    made = scenario.from_dict({
+    transfer = scenario.from_dict({
         "title": "made up", "mtu": 1000, "samples_s": [10, 20],
         "hop": [{"name": "r1", "forward": {"rate_mbit": 1, "queue_packets": 5}}],
         "host": [{"name": name, "at": "r1"} for name in ("ours", "theirs")],
@@ -27,7 +27,7 @@ def played(packets: list[int]) -> SimpleNamespace:
             files[f"sample-{at}-{name}"] += (
                 f"ESTAB 0 9 192.0.2.10:4000 192.0.2.6:{5001 + number} reno "
                 f"bytes_acked:{(count * begun + 100) * 948}\n")
-    return SimpleNamespace(scenario=made, read=lambda name: files[name].encode(),
+    return SimpleNamespace(scenario=transfer, read=lambda name: files[name].encode(),
                            json=lambda name: json.loads(files[name]))
 
 

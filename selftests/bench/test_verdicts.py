@@ -94,16 +94,16 @@ REPEATABLE = settings(derandomize=True, database=None, deadline=None, max_exampl
 
 
 @REPEATABLE
-@given(paper=FIGURES, null=FIGURES, ours=FIGURES, mine=FIGURES)
-def test_nothing_is_reproduced_that_is_as_near_to_the_null(paper, null, ours, mine):
+@given(paper=FIGURES, null=FIGURES, ours=FIGURES, null_ours=FIGURES)
+def test_nothing_is_reproduced_that_is_as_near_to_the_null(paper, null, ours, null_ours):
     """Whatever the figures; nor what our own null would have."""
-    one, without = read_once(), verdict.Null(null, mine)
-    found = verdict.of_value(one, [ours], paper, without).verdict
+    one, without = read_once(), verdict.Null(null, null_ours)
+    class_of = verdict.of_value(one, [ours], paper, without).verdict
     if abs(paper - null) > 0.01 * paper:
-        assert found != BLIND
-        if abs(ours - null) <= abs(ours - paper) or (ours - mine) * (paper - null) <= 0:
-            assert found != REPRODUCED
-    if found == REPRODUCED:
+        assert class_of != BLIND
+        if abs(ours - null) <= abs(ours - paper) or (ours - null_ours) * (paper - null) <= 0:
+            assert class_of != REPRODUCED
+    if class_of == REPRODUCED:
         assert verdict.of_value(one, [ours], paper).verdict == REPRODUCED
     assert verdict.of_null(one, paper, without) in (NOT, REPRODUCED)
 
@@ -243,12 +243,12 @@ def data_of(tmp_path, change, values=VALUES):
 def test_uncounted_values_are_shown_marked_and_not_counted(tmp_path, kind):
     entry = {"kind": kind, "why": "because of it", "where": {"file": "large", "TCP": "Reno"}}
     data = data_of(tmp_path, put(uncounted=[entry]))
-    told = data["experiments"][0]
-    marked = [cell for cell in told["cells"] if cell["uncounted"]]
+    shown = data["experiments"][0]
+    marked = [cell for cell in shown["cells"] if cell["uncounted"]]
     assert [cell["verdict"] for cell in marked] == [NOT]
-    place, = [place for _, row in tables.table(told).rows for place in row if place and place.uncounted]
+    place, = [place for _, row in tables.table(shown).rows for place in row if place and place.uncounted]
     assert (place.sign, place.paper, place.css) == ("(≠)", "8", "uncounted")
-    assert tables.uncounted_text(told) == [f"1 value, {kind}: because of it"]
+    assert tables.uncounted_text(shown) == [f"1 value, {kind}: because of it"]
     counted = results.counts(data)["somebody"]
     assert sum(counted["values"].values()) == 3 and counted["values"][NOT] == 0
     assert counted["uncounted"]["values"][kind] == 1
@@ -277,16 +277,16 @@ def test_the_nulls_score_is_beside_the_table(tmp_path):
         with_null(data)
         data["paper"]["small"]["Hybla"] = 1.99      # Reno's is 2
     data = data_of(tmp_path, change, {**VALUES, ("small", "Hybla"): 2.0})
-    told = data["experiments"][0]
-    assert tables.null_text(told) == (
+    entry = data["experiments"][0]
+    assert tables.null_text(entry) == (
         "In place of ours the paper's own figures without the idea: of 2 values that have such a "
         "figure, 1 reproduced, 0 of the same order.")
-    verdicts = {tuple(cell["labels"].values()): cell["verdict"] for cell in told["cells"]}
+    verdicts = {tuple(cell["labels"].values()): cell["verdict"] for cell in entry["cells"]}
     assert verdicts["small", "Hybla", "of the time"] == BLIND
     # 9 s beside Reno's 30: eight times the paper's effect, 5 beside 8.
     assert verdicts["large", "Hybla", "of the time"] == NOT
     assert results.counts(data)["somebody"]["null"] == {"of": 2, REPRODUCED: 1, SAME_ORDER: 0}
-    causes = {cell: cause for _, cell, _, cause in tables.causes(told)}
+    causes = {cell: cause for _, cell, _, cause in tables.causes(entry)}
     assert "would be reproduced as well" in causes["small, Hybla"]
     assert "Without the idea the paper has 8, ours is 30" in causes["large, Hybla"]
 
@@ -299,8 +299,8 @@ def test_every_page_shows_the_classes_the_reasons_and_the_nulls_score(tmp_path):
         data["claim"].append({**data["claim"][0], "text": "Hybla is slower", "is": "more"})
     one = read(change)
     about = {"kernel": "6.1.0", "emulator": "QEMU", "seeds": 1, "date": "2026-01-01", "commit": None}
-    found = results.Results(finished(tmp_path, [one]), [one], tmp_path)
-    data = report.write(found, about, tmp_path)
+    measured = results.Results(finished(tmp_path, [one]), [one], tmp_path)
+    data = report.write(measured, about, tmp_path)
     index, page, text = (" ".join((tmp_path / name).read_text().split())
                          for name in ("index.html", "somebody.html", "papers.md"))
     score = "own figures without the idea: of 2 values that have such a figure, 0 reproduced"
@@ -314,7 +314,7 @@ def test_every_page_shows_the_classes_the_reasons_and_the_nulls_score(tmp_path):
     assert json.loads((tmp_path / "summary.json").read_text()) == results.summary(data)
 
 
-@pytest.mark.parametrize("change, said", [
+@pytest.mark.parametrize("change, message", [
     (put(uncounted=[{"kind": "guess", "why": "x"}]), r"uncounted\[0\].kind = \"guess\": one of"),
     (put(uncounted=[{"kind": "derived", "why": ""}]), r"uncounted\[0\].why = \"\": a sentence"),
     (put(uncounted=[{"kind": "derived", "why": "x", "where": {"TCP": "Tahoe"}}]), "TCP has no 'Tahoe'"),
@@ -324,8 +324,8 @@ def test_every_page_shows_the_classes_the_reasons_and_the_nulls_score(tmp_path):
     (put(null={"axis": "TCP", "of": {"Hybla": "Hybla"}}), "null.*: 'Hybla' is listed as its own null"),
     (put(null={"axis": "planet", "of": {}}), "null: no axis 'planet'"),
     (put(seeds_most=0), "seeds_most = 0: a whole number from 1")])
-def test_an_error_in_verdict_data_names_the_mistake(change, said):
-    with pytest.raises(LabError, match=said):
+def test_an_error_in_verdict_data_names_the_mistake(change, message):
+    with pytest.raises(LabError, match=message):
         read(change)
 
 

@@ -263,25 +263,25 @@ def column(values: dict, better=min, digits=2, **more) -> tables.Column:
 
 
 def cells_of(values: dict, better=min, digits=2, **more) -> list:
-    found = tables.build_table(
+    table = tables.build_table(
         "t", [column(values, better, digits, **more)],
         {"policies": list(values), "ours": []}).rows
-    return [row.cells[0] for row in found if row.kind != "ideal"]
+    return [row.cells[0] for row in table if row.kind != "ideal"]
 
 
 def numbers_of(link: dict) -> list[str]:
     """Every figure measured on a link, as the page is to print it."""
-    found = []
+    numbers = []
     for run in link["transfers"]:
-        found += [f"{run['seconds']:.2f} s, {run['drops']} drops, "
-                  f"{run['retransmits']} retransmissions", run["hash"]]
+        numbers += [f"{run['seconds']:.2f} s, {run['drops']} drops, "
+                    f"{run['retransmits']} retransmissions", run["hash"]]
     for bulk in link["bulk"]:
         for i, digest in enumerate(bulk["hash"]):
-            found += [f"{bulk['goodput_mbit'][i]:.2f} Mbit/s, "
-                      f"90 % at {bulk['t90_s'][i]:.2f} s, "
-                      f"{bulk['drops'][i]} drops, "
-                      f"{bulk['utilisation'][i] * 100:.1f} % used", digest]
-    return found
+            numbers += [f"{bulk['goodput_mbit'][i]:.2f} Mbit/s, "
+                        f"90 % at {bulk['t90_s'][i]:.2f} s, "
+                        f"{bulk['drops'][i]} drops, "
+                        f"{bulk['utilisation'][i] * 100:.1f} % used", digest]
+    return numbers
 
 
 # ---- the page --------------------------------------------------------------
@@ -566,10 +566,10 @@ def test_infinite_ssthresh_is_not_drawn(data):
 
 def table_after(page: Page, *header: str) -> list[list[str]]:
     """The one table whose head has these cells, from its first policy on."""
-    found = [t for t in page.tables if len(t) > 1 and all(
+    tables_after = [t for t in page.tables if len(t) > 1 and all(
         any(word in cell for row in t[:2] for cell in row) for word in header)]
-    assert len(found) == 1, header
-    return found[0][2:]
+    assert len(tables_after) == 1, header
+    return tables_after[0][2:]
 
 
 def test_a_run_without_them_has_no_such_sections(page, data):
@@ -622,8 +622,8 @@ def test_the_faster_link_has_a_table_by_loss_and_one_of_shares(full, full_page):
     assert [name for name, _ in alone.groups()] == ["30 s, 0.1 % loss", "30 s, 1 % loss"]
     assert [row.name for row in shared.rows] == ["westwood_abse", "cubic", "bbr"]
     rows = {row[0]: row[1:] for row in table_after(full_page, "Jain's index")}
-    found = next(r for r in full["long"]["shared"] if r["policy"] == "bbr")
-    low, mid, high = sorted(found["jain"])
+    bbr = next(r for r in full["long"]["shared"] if r["policy"] == "bbr")
+    low, mid, high = sorted(bbr["jain"])
     assert rows["bbr"][1] == f"{mid:.3f} {low:.3f}–{high:.3f}"
     text = " ".join("".join(full_page.text).split())
     assert "0.1 % of a run was spent waiting for room" in text

@@ -33,26 +33,26 @@ def row(call) -> dict:
 
     cwnd of an undo and ssthresh of a reduction are what was returned, ca_state of a state the new one.
     """
-    made = call._asdict()
-    for name, value in made.pop("old")._asdict().items():
-        made[f"{name}_old"] = value
-    made.update(made.pop("new")._asdict())
-    made.update(name=kind(call), t_s=call.t_ns / 1e9, srtt_us=call.srtt_us8 >> 3,
-                limit=call.clamp,
-                acked=call.rs_acked_sacked if call.call == calls.CONG_CONTROL else call.arg)
+    fields = call._asdict()
+    for name, value in fields.pop("old")._asdict().items():
+        fields[f"{name}_old"] = value
+    fields.update(fields.pop("new")._asdict())
+    fields.update(name=kind(call), t_s=call.t_ns / 1e9, srtt_us=call.srtt_us8 >> 3,
+                  limit=call.clamp,
+                  acked=call.rs_acked_sacked if call.call == calls.CONG_CONTROL else call.arg)
     if call.call == calls.SSTHRESH:
-        made["ssthresh"] = call.ret
+        fields["ssthresh"] = call.ret
     elif call.call == calls.UNDO:
-        made["cwnd"] = call.ret
+        fields["cwnd"] = call.ret
     elif call.call == calls.SET_STATE:
-        made["ca_state"] = call.arg
-    return made
+        fields["ca_state"] = call.arg
+    return fields
 
 
 def of(run, policy, *names):
     """The decisions of a run's only flow of this policy, oldest first; of these names, if any."""
-    found = map(row, calls.of_run(run, {policy}, {"reno": {}}).get(policy, ()))
-    return [one for one in found if (one["name"] in names if names else one["name"])]
+    rows = map(row, calls.of_run(run, {policy}, {"reno": {}}).get(policy, ()))
+    return [one for one in rows if (one["name"] in names if names else one["name"])]
 
 
 def windows(run, policy, count):
@@ -62,9 +62,9 @@ def windows(run, policy, count):
     return [row["cwnd"] for row in rows[begin:begin + count]]
 
 
-def with_ssthresh(made, ssthresh, initcwnd=0):
+def with_ssthresh(transfer, ssthresh, initcwnd=0):
     """The same with an ssthresh from the start: the route's, which reaches a flow through the cache
     of metrics, which the end of a short flow before it fills."""
-    sender = dataclasses.replace(made.sender, ssthresh=ssthresh, initcwnd=initcwnd)
-    flows = (Flow("cubic", bytes=1000), dataclasses.replace(made.flows[0], start_s=5))
-    return dataclasses.replace(made, sender=sender, flows=flows)
+    sender = dataclasses.replace(transfer.sender, ssthresh=ssthresh, initcwnd=initcwnd)
+    flows = (Flow("cubic", bytes=1000), dataclasses.replace(transfer.flows[0], start_s=5))
+    return dataclasses.replace(transfer, sender=sender, flows=flows)

@@ -16,10 +16,10 @@ def from_then_on(at_s, **forward):
     return {"at_s": at_s, "hop": "satellite", "forward": {"delay_ms": 300, **forward}}
 
 
-def rough(made):
+def rough(transfer):
     """All that happens to links, of a minute: loss, outages of a second and of five with calm after
     each, marks, a longer path, reordering.  A shell line for a scenario's `commands`."""
-    limit = made.flight_packets()
+    limit = transfer.flight_packets()
 
     def link(what, seconds, delay="300ms"):
         return (f"tc -n satellite qdisc change dev right root netem limit {limit} "
@@ -40,9 +40,9 @@ def counters(run):
 def tail_losses(lab, geo, cc, bursts, lost, **rest):
     """A flow of bursts in which single segments are lost: (burst, segment) in `lost`, from 0 on.  When
     they pass is read from a run in which they do not get lost."""
-    made = geo(cc, rate_mbit=0.5, rtt_ms=600, bytes=bursts * BURST * 1448,
-               flow={"write_bytes": BURST * 1448, "write_ms": EVERY_MS}, **rest)
-    clean = lab.run(made)
+    transfer = geo(cc, rate_mbit=0.5, rtt_ms=600, bytes=bursts * BURST * 1448,
+                   flow={"write_bytes": BURST * 1448, "write_ms": EVERY_MS}, **rest)
+    clean = lab.run(transfer)
     packets = clean.bottleneck
     data = packets.where(packets.length > 0)
     changes = []
@@ -51,4 +51,4 @@ def tail_losses(lab, geo, cc, bursts, lost, **rest):
         changes += [scenario.LinkChange(passed_s - 0.008, "satellite",
                                         scenario.Stage(delay_ms=300, loss_pct=100)),
                     scenario.LinkChange(passed_s + 0.008, "satellite", scenario.Stage(delay_ms=300))]
-    return lab.run(dataclasses.replace(made, changes=tuple(changes)))
+    return lab.run(dataclasses.replace(transfer, changes=tuple(changes)))

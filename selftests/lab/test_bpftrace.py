@@ -40,10 +40,10 @@ EVERY = dict.fromkeys(("cwnd", "cwnd_probe", "multitcp", "recovery", "pacing"), 
 
 @dataclass(frozen=True)
 class Play:
-    """A run of the lab, and the port each script was told; 0 for none."""
+    """A run of the lab, and the port argument of each script; 0 for none."""
 
     run: Run
-    told: dict[str, int]
+    port_of: dict[str, int]
 
     @cached_property
     def ports(self):
@@ -51,10 +51,10 @@ class Play:
 
     def printed(self, script):
         """The words of each line; nothing was lost on the way."""
-        said = self.run.read(f"{script}.txt").decode().splitlines()
-        assert re.fullmatch(r"Attaching \d+ probes\.\.\.", said[0])
-        assert not [line for line in said if re.match("Lost|.*(ERROR|WARNING)", line)]
-        return [line.split() for line in said[1:] if line]
+        output = self.run.read(f"{script}.txt").decode().splitlines()
+        assert re.fullmatch(r"Attaching \d+ probes\.\.\.", output[0])
+        assert not [line for line in output if re.match("Lost|.*(ERROR|WARNING)", line)]
+        return [line.split() for line in output[1:] if line]
 
     def table(self, script):
         """The heading, and the lines that are of a sender's socket, as the trace is."""
@@ -62,18 +62,18 @@ class Play:
         return heading, [row for row in rows if int(row[-1]) in self.ports]
 
     def events(self, name, script):
-        """[(time in ns, record), ...] of the trace, of the port the script was told."""
+        """[(time in ns, record), ...] of the trace, on the port argument of the script."""
         times, records = self.run.events[name]
         return [(at, record) for at, record in zip(times.astype(int).tolist(), records)
-                if self.told[script] in (0, record["dport"])]
+                if self.port_of[script] in (0, record["dport"])]
 
 
-def before(told):
+def before(ports):
     """Shell lines that start the scripts and wait until they listen."""
     return ("listeners=",
             *(f"bpftrace ./{script}.bt {port or ''} > $OUT/{script}.txt 2>&1 & "
-              "listeners=\"$listeners $!\"" for script, port in told.items()),
-            *(f"until grep -q Attaching $OUT/{script}.txt; do sleep 0.1; done" for script in told),
+              "listeners=\"$listeners $!\"" for script, port in ports.items()),
+            *(f"until grep -q Attaching $OUT/{script}.txt; do sleep 0.1; done" for script in ports),
             "sleep 3")          # they say so before they do it
 
 
@@ -89,15 +89,15 @@ def guest(kernel):
     return Lab(kernel, extras=("bpftrace",))
 
 
-def play(kernel, geo, told, **conditions):
+def play(kernel, geo, ports, **conditions):
     """Two flows side by side, the second for a part of the time."""
-    made = geo("hybla_full", rtt_ms=300, seconds=20, modules={"satcc_log": {}},
-               trace=("satcc:cwnd_changed", "satcc:segment_sent", "satcc:ack_received",
-                      "tcp:tcp_probe"), before=before(told), after=AFTER, **conditions)
-    second = dataclasses.replace(made.flows[0], cc="cubic", start_s=2, seconds=0, bytes=500_000)
-    made = dataclasses.replace(made, flows=(*made.flows, second)).check()
-    return Play(guest(kernel).run(made, {
-        f"{script}.bt": (TOP / "tools" / f"{script}.bt").read_bytes() for script in told}), told)
+    transfer = geo("hybla_full", rtt_ms=300, seconds=20, modules={"satcc_log": {}},
+                   trace=("satcc:cwnd_changed", "satcc:segment_sent", "satcc:ack_received",
+                          "tcp:tcp_probe"), before=before(ports), after=AFTER, **conditions)
+    second = dataclasses.replace(transfer.flows[0], cc="cubic", start_s=2, seconds=0, bytes=500_000)
+    transfer = dataclasses.replace(transfer, flows=(*transfer.flows, second)).check()
+    return Play(guest(kernel).run(transfer, {
+        f"{script}.bt": (TOP / "tools" / f"{script}.bt").read_bytes() for script in ports}), ports)
 
 
 @pytest.fixture(scope="module", params=["6.1", "6.12"])
@@ -110,9 +110,9 @@ def marks(geo):
     return play("6.1", geo, {"cwnd": SECOND, "cwnd_probe": FIRST, "recovery": FIRST}, **MARKS)
 
 
-def same_times(mine, theirs):
+def same_times(own, theirs):
     """Two clocks, apart by the same all the time."""
-    apart = np.array(mine) - np.array(theirs)
+    apart = np.array(own) - np.array(theirs)
     assert np.abs(apart - np.median(apart)).max() < LATE_NS
 
 
@@ -228,14 +228,14 @@ def test_the_three_records_are_complete(outage):
             headings[name] = words
         elif int(words[headings[name].index("dport")]) in outage.ports:
             rows[name].append(dict(zip(headings[name], words, strict=True)))
-    for name, mine in rows.items():
+    for name, own in rows.items():
         traced = run_for(outage.events(f"satcc:{name}", "multitcp"),
-                         [int(row["time_ns"]) for row in mine], clock_offset(outage))
+                         [int(row["time_ns"]) for row in own], clock_offset(outage))
         fields = [field for field in traced[0][1].dtype.names if not field.startswith("common_")
                   and field not in ("saddr4", "saddr6", "daddr4", "daddr6")]
         assert set(headings[name]) == {"time_ns", *fields}
-        assert len(mine) == len(traced) > 50
-        for row, (_, record) in zip(mine, traced):
+        assert len(own) == len(traced) > 50
+        for row, (_, record) in zip(own, traced):
             for field in fields:
                 if field == "cc":
                     assert row[field] == name_of(record)
@@ -243,7 +243,7 @@ def test_the_three_records_are_complete(outage):
                     assert same_address(row[field], record[field])
                 else:
                     assert int(row[field]) == record[field]
-        same_times([int(row["time_ns"]) for row in mine], [at for at, _ in traced])
+        same_times([int(row["time_ns"]) for row in own], [at for at, _ in traced])
 
 
 @dataclass

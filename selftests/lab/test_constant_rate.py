@@ -38,9 +38,9 @@ def events(run, *names):
 def test_avoidance_follows_the_table(lab, path, c, rtt_ms, cwnd, expected, pacing):
     """From the first ACK on that finds the window full, ssthresh being the initial window: one of
     600 has to wait for the receiver's."""
-    made = path(**EACH_ACK, rtt_ms=rtt_ms, bytes=max(200_000, 6000 * cwnd),
-                parameters={"c": c, "pacing": pacing})
-    run = lab.run(decisions.with_ssthresh(made, cwnd, initcwnd=cwnd))
+    transfer = path(**EACH_ACK, rtt_ms=rtt_ms, bytes=max(200_000, 6000 * cwnd),
+                    parameters={"c": c, "pacing": pacing})
+    run = lab.run(decisions.with_ssthresh(transfer, cwnd, initcwnd=cwnd))
     assert decisions.windows(run, "constant_rate", len(expected)) == expected
 
 
@@ -111,9 +111,9 @@ def test_a_timeout_drops_the_credit(lab, path):
 
 def test_idle_restart_drops_the_credit(lab, path):
     """Ten seconds of nothing between two halves of a transfer."""
-    made = decisions.with_ssthresh(path(bytes=200_000), 50)
-    run = lab.run(dataclasses.replace(made, flows=(
-        made.flows[0], dataclasses.replace(made.flows[1], pause_ms=10_000))))
+    transfer = decisions.with_ssthresh(path(bytes=200_000), 50)
+    run = lab.run(dataclasses.replace(transfer, flows=(
+        transfer.flows[0], dataclasses.replace(transfer.flows[1], pause_ms=10_000))))
     rows = events(run)
     idle, = [number for number, row in enumerate(rows) if row["name"] == "idle"]
     assert rows[idle]["credit_q20_old"] and not rows[idle]["credit_q20"]
@@ -136,9 +136,9 @@ def test_an_undo_brings_the_window_back(lab, path):
 
 def test_a_window_not_filled_does_not_grow(lab, path):
     """Twice five segments of a window of ten, three seconds apart."""
-    made = decisions.with_ssthresh(path(bytes=2 * 5 * 1448), 10)
-    run = lab.run(dataclasses.replace(made, flows=(
-        made.flows[0], dataclasses.replace(made.flows[1], pause_ms=3000))))
+    transfer = decisions.with_ssthresh(path(bytes=2 * 5 * 1448), 10)
+    run = lab.run(dataclasses.replace(transfer, flows=(
+        transfer.flows[0], dataclasses.replace(transfer.flows[1], pause_ms=3000))))
     rows = events(run)
     assert "held" in {row["name"] for row in rows} <= {"init", "held", "idle"}
     assert all(row["cwnd"] == 10 and not row["credit_q20"] for row in rows)
@@ -147,9 +147,9 @@ def test_a_window_not_filled_does_not_grow(lab, path):
 @pytest.mark.parametrize("rtt_ms, c, numerator", [(600, 100, 36), (600, 4, 1), (100, 4, 0)])
 def test_cc_info_tells_the_gain_and_the_rtts(lab, path, rtt_ms, c, numerator):
     """Vegas' record in TCP_CC_INFO, which inet_diag has too."""
-    said = lab.run(path(bytes=100_000, rtt_ms=rtt_ms,
+    info = lab.run(path(bytes=100_000, rtt_ms=rtt_ms,
                         parameters={"c": c})).json("flow-0.json")
-    vegas = said["vegas"]
+    vegas = info["vegas"]
     assert (vegas["enabled"], vegas["rttcnt"]) == (int(numerator > 0), numerator)
-    assert vegas["rtt"] == said["rtt"] > rtt_ms * 1000
-    assert vegas["minrtt"] == said["min_rtt"] and 0 <= vegas["minrtt"] - rtt_ms * 1000 < 200
+    assert vegas["rtt"] == info["rtt"] > rtt_ms * 1000
+    assert vegas["minrtt"] == info["min_rtt"] and 0 <= vegas["minrtt"] - rtt_ms * 1000 < 200

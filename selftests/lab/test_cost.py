@@ -35,8 +35,8 @@ def calls_of(run, name):
         "ftrace:funcgraph_exit"]
     address, = [int(line.split()[1], 16) for line in run.read("cost.callbacks").decode().splitlines()
                 if line.split()[2] == name]
-    mine = exits[cost.calls(exits, address)]
-    return (mine["rettime"] - mine["calltime"]).astype(int)
+    own = exits[cost.calls(exits, address)]
+    return (own["rettime"] - own["calltime"]).astype(int)
 
 
 def test_a_thousand_nops_are_a_thousand(lossy):
@@ -56,9 +56,9 @@ def test_a_known_function_of_the_kernel_has_its_length(lossy):
 
 
 def test_interrupts_are_seen_and_left_out(lossy):
-    found = cost.of_run(lossy)
-    for callback in found.callbacks:
-        took = calls_of(lossy, callback.name) - found.overhead
+    counted = cost.of_run(lossy)
+    for callback in counted.callbacks:
+        took = calls_of(lossy, callback.name) - counted.overhead
         assert callback.calls == len(took)
         # No interrupt is over in less than this, no callback of cubic takes so long.
         assert callback.interrupted == (took > 1000).sum()
@@ -66,10 +66,10 @@ def test_interrupts_are_seen_and_left_out(lossy):
 
 def test_acks_are_those_the_kernel_worked_on(lossy):
     """All but a few bring an acknowledgement to report; what comes after the reset is no ACK."""
-    found, view = cost.of_run(lossy), flow_view.FlowView(lossy)
-    assert 100 < found.acks < len(view.ack_s)
-    acked, = [one for one in found.callbacks if one.slots == ("pkts_acked",)]
-    assert 0.98 < acked.calls / found.acks <= 1
+    counted, view = cost.of_run(lossy), flow_view.FlowView(lossy)
+    assert 100 < counted.acks < len(view.ack_s)
+    acked, = [one for one in counted.callbacks if one.slots == ("pkts_acked",)]
+    assert 0.98 < acked.calls / counted.acks <= 1
 
 
 def test_every_call_of_our_policy_is_counted(lab, geo):

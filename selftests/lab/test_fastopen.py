@@ -90,9 +90,9 @@ def flows_script():
 @pytest.fixture(scope="module")
 def flows(fastopen_lab):
     files = played(fastopen_lab, "flows", flows_script())
-    told = {name: json.loads(text) for name, text in files.items()
-            if name.split(".")[0] in OURS + KERNELS}
-    return {**told, "dmesg": files["dmesg"].decode()}
+    infos = {name: json.loads(text) for name, text in files.items()
+             if name.split(".")[0] in OURS + KERNELS}
+    return {**infos, "dmesg": files["dmesg"].decode()}
 
 
 @pytest.mark.parametrize("route, before", PAIRS)
@@ -125,8 +125,8 @@ def reported(flow, alone):
 
 def test_the_kernel_warns_of_nothing_of_ours(flows):
     """bbr finds modes it has not in bytes that are not its; nobody else says a word."""
-    said = re.findall(r"(?:WARNING|BUG|Oops|UBSAN|general protection).*", flows["dmesg"])
-    assert [line for line in said if "net/ipv4/tcp_bbr.c" not in line] == []
+    warnings = re.findall(r"(?:WARNING|BUG|Oops|UBSAN|general protection).*", flows["dmesg"])
+    assert [line for line in warnings if "net/ipv4/tcp_bbr.c" not in line] == []
 
 
 def test_the_flows_did_lose_packets(flows):

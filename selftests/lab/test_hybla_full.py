@@ -37,10 +37,11 @@ def grown(run, count, first="start"):
     return [row["cwnd"] for row in rows[begin:begin + count]]
 
 
-def after_another(made):
+def after_another(transfer):
     """The same, its flow preceded by a short one that leaves the route's metrics in the cache."""
     first = Flow("cubic", bytes=1000)
-    return dataclasses.replace(made, flows=(first, dataclasses.replace(made.flows[0], start_s=5)))
+    second = dataclasses.replace(transfer.flows[0], start_s=5)
+    return dataclasses.replace(transfer, flows=(first, second))
 
 
 def test_slow_start_then_avoidance_follow_the_table(lab, geo):
@@ -72,10 +73,10 @@ def test_no_first_ack_explosion(lab, geo):
 @pytest.mark.parametrize("rate_mbit, rtt_ms", [(2, 600), (10, 600), (1.144, 587), (2, 250)])
 def test_hoe_estimate_is_the_path(lab, geo, rate_mbit, rtt_ms):
     """ssthresh = bottleneck rate x minimum RTT, within 3 % and the segment it is rounded by."""
-    made = geo(rate_mbit=rate_mbit, rtt_ms=rtt_ms, bytes=300_000)
-    run = lab.run(made)
+    transfer = geo(rate_mbit=rate_mbit, rtt_ms=rtt_ms, bytes=300_000)
+    run = lab.run(transfer)
     call, = decided(run)
-    frames = rate_mbit * 1e6 / 8 / made.frame_bytes * rtt_ms / 1e3
+    frames = rate_mbit * 1e6 / 8 / transfer.frame_bytes * rtt_ms / 1e3
     assert call["ssthresh"] == pytest.approx(frames, rel=0.03, abs=1)
 
 
@@ -181,9 +182,9 @@ def test_loss_halves_and_drops_the_credit(lab, geo):
 def test_idle_restart_drops_the_credit_and_keeps_rho(lab, geo):
     """Half a minute of nothing between two halves of a transfer: the window is halved for each
     timeout's length of it, to the initial one."""
-    made = geo(bytes=400_000)
-    run = lab.run(dataclasses.replace(made, flows=(
-        dataclasses.replace(made.flows[0], pause_ms=30_000),)))
+    transfer = geo(bytes=400_000)
+    run = lab.run(dataclasses.replace(transfer, flows=(
+        dataclasses.replace(transfer.flows[0], pause_ms=30_000),)))
     rows = named(run)
     idle, = [number for number, row in enumerate(rows) if row["name"] == "idle"]
     assert rows[idle]["credit_avoid_q16_old"] and not rows[idle]["credit_avoid_q16"]
@@ -196,17 +197,17 @@ def test_idle_restart_drops_the_credit_and_keeps_rho(lab, geo):
 
 def test_cc_info_tells_rho_and_the_smallest_rtt(lab, geo):
     """Vegas' record in TCP_CC_INFO, which inet_diag has too."""
-    said = lab.run(geo(bytes=300_000)).json("flow-0.json")["vegas"]
-    assert said["enabled"] == 1 and said["rttcnt"] == 24
-    assert 600_000 <= said["minrtt"] < 600_200 and said["rtt"] >= said["minrtt"]
+    info = lab.run(geo(bytes=300_000)).json("flow-0.json")["vegas"]
+    assert info["enabled"] == 1 and info["rttcnt"] == 24
+    assert 600_000 <= info["minrtt"] < 600_200 and info["rtt"] >= info["minrtt"]
 
 
 def test_an_applications_rhythm_is_no_train(lab, geo):
     """Twice five segments, three seconds apart, never fill a window of ten: their ACKs tell of the
     application, and no estimate is made of them."""
-    made = geo(bytes=2 * 5 * 1448)
-    run = lab.run(dataclasses.replace(made, flows=(
-        dataclasses.replace(made.flows[0], pause_ms=3000),)))
+    transfer = geo(bytes=2 * 5 * 1448)
+    run = lab.run(dataclasses.replace(transfer, flows=(
+        dataclasses.replace(transfer.flows[0], pause_ms=3000),)))
     assert not decided(run) and not any(row["hoe_points"] for row in named(run))
 
 

@@ -38,16 +38,16 @@ def events(run, *names):
 @pytest.mark.parametrize("pacing", [0, 1])
 def test_avoidance_follows_the_table(lab, path, k, cwnd, expected, pacing):
     """From the first ACK on, ssthresh being the initial window."""
-    made = path(**EACH_ACK, bytes=60_000, parameters={"k": k, "pacing": pacing})
-    run = lab.run(decisions.with_ssthresh(made, cwnd, initcwnd=cwnd))
+    transfer = path(**EACH_ACK, bytes=60_000, parameters={"k": k, "pacing": pacing})
+    run = lab.run(decisions.with_ssthresh(transfer, cwnd, initcwnd=cwnd))
     assert decisions.windows(run, "ibk", len(expected)) == expected
 
 
 @pytest.mark.parametrize("k, expected", [(4, 103), (2, 101)])
 def test_a_window_of_100(lab, path, k, expected):
     """The first ACK here is the first that finds the window full: the receiver's opens with time."""
-    made = path(**EACH_ACK, bytes=600_000, parameters={"k": k})
-    run = lab.run(decisions.with_ssthresh(made, 100, initcwnd=100))
+    transfer = path(**EACH_ACK, bytes=600_000, parameters={"k": k})
+    run = lab.run(decisions.with_ssthresh(transfer, 100, initcwnd=100))
     assert decisions.windows(run, "ibk", 100)[-1] == expected
 
 
@@ -71,17 +71,17 @@ def test_k_of_one_is_reno(lab, path):
     link = dict(rtt_ms=100, rate_mbit=10, seconds=20)
     ours = lab.run(path(**link, parameters={"k": 1, "pacing": 0}))
     reno = lab.run(path("reno", **link))
-    _, mine, _ = flow_view.cwnd_series(ours)
+    _, cwnd, _ = flow_view.cwnd_series(ours)
     _, other, _ = flow_view.cwnd_series(reno)
-    count = min(len(mine), len(other))
-    assert count > 1000 and np.abs(mine[:count] - other[:count]).max() <= 1
+    count = min(len(cwnd), len(other))
+    assert count > 1000 and np.abs(cwnd[:count] - other[:count]).max() <= 1
 
 
 def test_parameters_reach_a_running_flow(lab, path):
     """k is read at every ACK: so many segments for a window acknowledged, before and after."""
-    made = path(rate_mbit=10, seconds=24, parameters={"k": 4}, commands=[
+    transfer = path(rate_mbit=10, seconds=24, parameters={"k": 4}, commands=[
         "sleep 17; echo 9 > /sys/module/tcp_ibk/parameters/k"])
-    run = lab.run(decisions.with_ssthresh(made, 60))
+    run = lab.run(decisions.with_ssthresh(transfer, 60))
     changed_s = events(run, "init")[0]["t_s"] - 5.6 + 17
     rows = events(run, "avoid")
     for k, part in ((4, [row for row in rows if row["t_s"] < changed_s - 1]),
@@ -114,9 +114,9 @@ def test_a_timeout_drops_the_credit(lab, path):
 
 def test_idle_restart_drops_the_credit(lab, path):
     """Ten seconds of nothing between two halves of a transfer."""
-    made = decisions.with_ssthresh(path(bytes=200_000), 20)
-    run = lab.run(dataclasses.replace(made, flows=(
-        made.flows[0], dataclasses.replace(made.flows[1], pause_ms=10_000))))
+    transfer = decisions.with_ssthresh(path(bytes=200_000), 20)
+    run = lab.run(dataclasses.replace(transfer, flows=(
+        transfer.flows[0], dataclasses.replace(transfer.flows[1], pause_ms=10_000))))
     rows = events(run)
     idle, = [number for number, row in enumerate(rows) if row["name"] == "idle"]
     assert rows[idle]["credit_q16_old"] and not rows[idle]["credit_q16"]
@@ -137,9 +137,9 @@ def test_an_undo_brings_the_window_back(lab, path):
 
 def test_a_window_not_filled_does_not_grow(lab, path):
     """Twice five segments of a window of ten, three seconds apart."""
-    made = decisions.with_ssthresh(path(bytes=2 * 5 * 1448), 10)
-    run = lab.run(dataclasses.replace(made, flows=(
-        made.flows[0], dataclasses.replace(made.flows[1], pause_ms=3000))))
+    transfer = decisions.with_ssthresh(path(bytes=2 * 5 * 1448), 10)
+    run = lab.run(dataclasses.replace(transfer, flows=(
+        transfer.flows[0], dataclasses.replace(transfer.flows[1], pause_ms=3000))))
     rows = events(run)
     assert "held" in {row["name"] for row in rows} <= {"init", "held", "idle"}
     assert all(row["cwnd"] == 10 and not row["credit_q16"] for row in rows)
@@ -169,8 +169,8 @@ def test_paced_unless_told_otherwise(lab, path):
     (600, {"k": 6}, 1, 6), (600, {"k": 1}, 0, 1)])
 def test_cc_info_tells_k_and_the_rtts(lab, path, rtt_ms, parameters, enabled, k):
     """Vegas' record in TCP_CC_INFO, which inet_diag has too."""
-    said = lab.run(path(bytes=300_000, rtt_ms=rtt_ms, parameters=parameters)).json("flow-0.json")
-    vegas = said["vegas"]
+    info = lab.run(path(bytes=300_000, rtt_ms=rtt_ms, parameters=parameters)).json("flow-0.json")
+    vegas = info["vegas"]
     assert (vegas["enabled"], vegas["rttcnt"]) == (enabled, k)
-    assert vegas["rtt"] == said["rtt"] > rtt_ms * 1000
-    assert vegas["minrtt"] == said["min_rtt"] and 0 <= vegas["minrtt"] - rtt_ms * 1000 < 200
+    assert vegas["rtt"] == info["rtt"] > rtt_ms * 1000
+    assert vegas["minrtt"] == info["min_rtt"] and 0 <= vegas["minrtt"] - rtt_ms * 1000 < 200

@@ -39,19 +39,19 @@ def guest(kernel):
 def play(kernel, link, cc, initrwnd=COMMON_INITRWND):
     """1 MB over one of the comparison's links.  Without satcc_log, whose hooks take other kernels other
     times: policies by the RTT go by the microsecond."""
-    made = scenario.load(TOP / "bench" / "scenarios" / f"{link}.toml")
+    transfer = scenario.load(TOP / "bench" / "scenarios" / f"{link}.toml")
     return guest(kernel).run(dataclasses.replace(
-        made, flows=tuple(dataclasses.replace(flow, cc=cc) for flow in made.flows),
-        receiver=dataclasses.replace(made.receiver, initrwnd=initrwnd),
+        transfer, flows=tuple(dataclasses.replace(flow, cc=cc) for flow in transfer.flows),
+        receiver=dataclasses.replace(transfer.receiver, initrwnd=initrwnd),
         trace=("tcp:tcp_probe",)).check())
 
 
 def at_acks(run):
     """The core's state as each ACK finds it: cwnd, ssthresh, flight in segments, snd_wnd in bytes."""
     _, records = run.events["tcp:tcp_probe"]
-    mine = records[records["dport"] == flow_view.FlowView(run).port]
-    flight = (mine["snd_nxt"] - mine["snd_una"]) / MSS
-    return mine["snd_cwnd"].astype(int), mine["ssthresh"].astype(int), flight, mine["snd_wnd"]
+    own = records[records["dport"] == flow_view.FlowView(run).port]
+    flight = (own["snd_nxt"] - own["snd_una"]) / MSS
+    return own["snd_cwnd"].astype(int), own["ssthresh"].astype(int), flight, own["snd_wnd"]
 
 
 def segments(run):
@@ -62,8 +62,8 @@ def segments(run):
 def same_windows(older, newer, off_by=0):
     """cwnd and ssthresh before each ACK, then what was sent: in this order, as the first explains
     the second.  off_by: 1 where windows may differ by a segment or 2 %, and what was sent too."""
-    for name, mine, theirs in zip(("cwnd", "ssthresh"), at_acks(older), at_acks(newer)):
-        assert mine.tolist() == pytest.approx(theirs.tolist(), rel=0.02 * off_by, abs=off_by), name
+    for name, own, theirs in zip(("cwnd", "ssthresh"), at_acks(older), at_acks(newer)):
+        assert own.tolist() == pytest.approx(theirs.tolist(), rel=0.02 * off_by, abs=off_by), name
     assert off_by or segments(older) == segments(newer)
 
 

@@ -199,35 +199,35 @@ def test_run_remembers_what_it_was(lab, lossy):
 def test_module_version_is_recorded(lab, geo):
     run = lab.run(geo(bytes=100_000))
     built, = image.build_modules(lab.image.release).glob("hybla/*.ko")
-    said = subprocess.run(["/sbin/modinfo", "-F", "srcversion", built], text=True,
-                          capture_output=True, check=True).stdout.strip()
-    assert run.meta["modules"]["tcp_hybla_full"] == said
+    output = subprocess.run(["/sbin/modinfo", "-F", "srcversion", built], text=True,
+                            capture_output=True, check=True).stdout.strip()
+    assert run.meta["modules"]["tcp_hybla_full"] == output
 
 
 # -- failures: one line, the console's path, nothing left behind ---------------
 
 def emulators(owner):
     """Those that a process has started, by their scratch folder; its own end may be behind it."""
-    scratch, found = f"{paths.BUILD}/lab/machine-{owner}-".encode(), []
+    scratch, pids = f"{paths.BUILD}/lab/machine-{owner}-".encode(), []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
                 with open(f"/proc/{entry}/cmdline", "rb") as words:
                     command = words.read()
                     if machine.QEMU.encode() in command and scratch in command:
-                        found.append(entry)
+                        pids.append(entry)
             except OSError:
                 pass
-    return found
+    return pids
 
 
 def failing(lab, tmp_path, script, **files):
     with pytest.raises(LabError) as caught:
         machine.run_job(lab.snapshot, {"run": script.encode(), **files}, tmp_path / "console.log")
-    said = str(caught.value)
-    assert "\n" not in said and str(tmp_path / "console.log") in said
+    message = str(caught.value)
+    assert "\n" not in message and str(tmp_path / "console.log") in message
     assert not emulators(os.getpid())
-    return said
+    return message
 
 
 def test_a_panic_is_an_error(lab, tmp_path):
@@ -333,11 +333,11 @@ def test_interrupt_leaves_nothing(lab, arguments, number):
         assert emulators(bench.pid)
         time.sleep(1)                           # somewhere in its course
         bench.send_signal(number)
-        said, _ = bench.communicate()           # a deaf one plays on to its end
+        output, _ = bench.communicate()           # a deaf one plays on to its end
     finally:
         if bench.poll() is None:
             os.killpg(bench.pid, signal.SIGKILL)
-    assert bench.returncode == 130 and "interrupted" in said and "Traceback" not in said
+    assert bench.returncode == 130 and "interrupted" in output and "Traceback" not in output
     assert not emulators(bench.pid)
     assert not list((paths.BUILD / "lab").glob(f"machine-{bench.pid}-*"))
     assert not list((paths.BUILD / "runs").glob(f"*/part-{bench.pid}-*"))
@@ -357,7 +357,7 @@ def test_parameters_reach_a_loaded_module(lab, geo):
     assert flow_view.cwnd_series(tamed)[1].max() < 200 < flow_view.cwnd_series(plain)[1].max()
 
 
-@pytest.mark.parametrize("table, said", [
+@pytest.mark.parametrize("table, message", [
     ({"seed": "x"}, 'seed = "x": a whole number'), ({"capture": 1}, "capture = 1: true or false"),
     ({"nosuch": 1}, "nosuch = 1: unknown key"), ({"family": 5}, "family = 5: 4 or 6"),
     ({"line": {"ecn": True}}, "ecn needs loss_pct or an aqm"),
@@ -367,8 +367,8 @@ def test_parameters_reach_a_loaded_module(lab, geo):
     ({"change": [{"at_s": 1, "hop": "moon", "forward": {"delay_ms": 1}}]}, "no hop 'moon'"),
     ({"change": [{"at_s": 1, "hop": "gateway", "forward": {"delay_ms": 1}}]},
      "delay and loss can change, or a rate")])
-def test_a_scenario_with_a_mistake_is_refused(geo, table, said):
-    with pytest.raises(LabError, match=said):
+def test_a_scenario_with_a_mistake_is_refused(geo, table, message):
+    with pytest.raises(LabError, match=message):
         geo("cubic", bytes=1000, **table)
 
 

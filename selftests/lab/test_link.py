@@ -72,11 +72,11 @@ def test_tcp_both_ways(papers_lab, family):
     run = papers_lab.run(link({"mac": QUICK_BOD, "errors": {"ber": 1e-6}, "delay_ms": 100},
                               {"delay_series": [[0, 150]]}, family=family))
     sent, back = (run.json(satellite.result_name("link", side)) for side in ("forward", "reverse"))
-    said = run.json("flow-0.json")
-    assert said["bytes_acked"] >= 200_000
-    assert sent["error_losses"] > 0 and said["total_retrans"] >= sent["error_losses"]
+    info = run.json("flow-0.json")
+    assert info["bytes_acked"] >= 200_000
+    assert sent["error_losses"] > 0 and info["total_retrans"] >= sent["error_losses"]
     assert back["in_packets"] >= back["out_packets"] > 50 and not back["error_losses"]
-    assert said["min_rtt"] > 250_000
+    assert info["min_rtt"] > 250_000
     assert run.scenario.extras == ("papers",) and 0.1 < flow_view.utilisation(run) < 1
     assert flow_view.link_losses(run) == sent["error_losses"]
     assert flow_view.queue_drops(run) == sent["queue_drops"]
@@ -101,11 +101,11 @@ def test_same_inputs_same_packets(papers_lab):
 def test_losses_are_the_seeds_own(papers_lab):
     """Another seed, other fades; what the kernel draws beside does not matter."""
     def spans(seed, cc, loss_pct=0.0):
-        made = link({"errors": {"good_s": 0.2, "bad_s": 0.01}, "delay_ms": 50}, seed=seed)
-        wire = dataclasses.replace(made.hops[2], forward=scenario.Stage(loss_pct=loss_pct))
-        hops = (*made.hops[:2], wire)
+        transfer = link({"errors": {"good_s": 0.2, "bad_s": 0.01}, "delay_ms": 50}, seed=seed)
+        wire = dataclasses.replace(transfer.hops[2], forward=scenario.Stage(loss_pct=loss_pct))
+        hops = (*transfer.hops[:2], wire)
         run = papers_lab.run(dataclasses.replace(
-            made, hops=hops, flows=(dataclasses.replace(made.flows[0], cc=cc),)))
+            transfer, hops=hops, flows=(dataclasses.replace(transfer.flows[0], cc=cc),)))
         return run.read("satlink-link-forward.csv").splitlines()[:3]
     first = spans(1, "cubic")
     assert len(first) == 3 and first == spans(1, "reno", loss_pct=2)
@@ -125,45 +125,45 @@ def small_packets(count):
 
 def test_a_packet_at_time_zero_is_in_no_fade(papers_lab):
     """satlink sleeps over time zero and then finds packets, which seem to be from before it."""
-    made = link({"errors": {"good_s": 1e6, "bad_s": 1e-3}, "delay_ms": 50}, capture=False, trace=[],
-                before=["kill -STOP $links",
-                        small_packets(3)],
-                commands=["kill -CONT $links"])
-    said = papers_lab.run(made).json(satellite.result_name("link", "forward"))
-    assert said["in_packets"] > 3 and said["error_losses"] == said["fades"] == 0
+    transfer = link({"errors": {"good_s": 1e6, "bad_s": 1e-3}, "delay_ms": 50}, capture=False, trace=[],
+                    before=["kill -STOP $links",
+                            small_packets(3)],
+                    commands=["kill -CONT $links"])
+    info = papers_lab.run(transfer).json(satellite.result_name("link", "forward"))
+    assert info["in_packets"] > 3 and info["error_losses"] == info["fades"] == 0
 
 
 def test_a_link_that_lost_a_packet_is_refused():
     """Whoever dropped it, satlink or the device before it, and whether or not it was counted."""
-    made = link({"delay_series": [[0, 10]]})
+    transfer = link({"delay_series": [[0, 10]]})
 
     def check(dropped=0, **changed):
         counts = {"in_packets": 9, "out_packets": 4, "queue_drops": 2, "error_losses": 1, "inside": 2,
                   "refused": 0, **changed}
-        satlink.check_results(made, {
+        satlink.check_results(transfer, {
             satellite.result_name("link", "forward"): json.dumps(counts).encode(),
             satellite.device_name("link", "forward"):
                 json.dumps([{"stats64": {"tx": {"dropped": dropped}}}]).encode()})
     check()
-    for wrong, said in (({"dropped": 1}, "did not take 1 packets from its device"),
-                        ({"refused": 1}, "could not deliver 1 packets"),
-                        ({"in_packets": 10}, "the counters lack 1 packets"),
-                        ({"inside": 1}, "the counters lack 1 packets"),
-                        ({"out_packets": 5}, "the counters lack -1 packets")):
-        with pytest.raises(LabError, match=said):
+    for wrong, message in (({"dropped": 1}, "did not take 1 packets from its device"),
+                           ({"refused": 1}, "could not deliver 1 packets"),
+                           ({"in_packets": 10}, "the counters lack 1 packets"),
+                           ({"inside": 1}, "the counters lack 1 packets"),
+                           ({"out_packets": 5}, "the counters lack -1 packets")):
+        with pytest.raises(LabError, match=message):
             check(**wrong)
     with pytest.raises(LabError, match="left no result"):
-        satlink.check_results(made, {})
+        satlink.check_results(transfer, {})
 
 
 def test_a_device_that_drops_is_seen(papers_lab):
     """A TUN with room for two packets, in front of a satlink that sleeps."""
-    made = link({"delay_series": [[0, 10]]},
-                before=["ip -n link link set sat-right txqueuelen 2", "kill -STOP $links",
-                        small_packets(5),
-                        "kill -CONT $links"])
+    transfer = link({"delay_series": [[0, 10]]},
+                    before=["ip -n link link set sat-right txqueuelen 2", "kill -STOP $links",
+                            small_packets(5),
+                            "kill -CONT $links"])
     with pytest.raises(LabError, match="did not take 3 packets from its device"):
-        papers_lab.run(made)
+        papers_lab.run(transfer)
 
 
 def test_a_failures_whole_line_is_printed(tmp_path):
@@ -171,9 +171,9 @@ def test_a_failures_whole_line_is_printed(tmp_path):
     console = tmp_path / "console.log"
     guest = machine.Machine.__new__(machine.Machine)
     guest.console = console
-    for text, told in (("satcc: failed: s", ""), ("satcc: failed: some\r\n", "satcc: failed: some")):
+    for text, failure in (("satcc: failed: s", ""), ("satcc: failed: some\r\n", "satcc: failed: some")):
         console.write_text(text)
-        assert guest.failure() == told
+        assert guest.failure() == failure
 
 
 def test_an_image_without_satlink_is_refused(lab):
@@ -181,7 +181,7 @@ def test_an_image_without_satlink_is_refused(lab):
         lab.run(link({"delay_series": [[0, 10]]}))
 
 
-@pytest.mark.parametrize("forward, said", [
+@pytest.mark.parametrize("forward, message", [
     ({"mac": {}, "rate_mbit": 2, "queue_packets": 9}, "rate_mbit cannot be combined with mac"),
     ({"mac": {}, "loss_pct": 2}, "loss_pct cannot be combined with mac"),
     ({"mac": {"kind": "aloha"}}, 'mac.kind = "aloha": one of "bod", "tdma"'),
@@ -198,8 +198,8 @@ def test_an_image_without_satlink_is_refused(lab):
     ({"delay_series": [[1, 20]]}, "times rising"),
     ({"delay_series": [[0, 20], [5, 30], [5, 20]]}, "times rising"),
     ({"delay_series": [[0, 20]], "delay_ms": 20}, "either delay_ms or delay_series")])
-def test_a_stage_with_a_mistake_is_refused(forward, said):
-    with pytest.raises(LabError, match=said):
+def test_a_stage_with_a_mistake_is_refused(forward, message):
+    with pytest.raises(LabError, match=message):
         link(forward)
 
 

@@ -106,11 +106,11 @@ def check_segments(run):
     again = (size > 0) & (start < high)
     assert (rows["retrans"] == again).all()
     assert (rows["sent_orig"] == np.cumsum(np.where(again, 0, packets.length))).all()
-    said = run.json("flow-0.json")
-    assert rows["len"].sum() == said["bytes_sent"]
-    assert rows["len"][rows["retrans"] == 1].sum() == said["bytes_retrans"]
-    assert (rows["retrans"] == 1).sum() == said["total_retrans"]
-    assert (rows["len"] > 0).sum() == said["data_segs_out"]
+    info = run.json("flow-0.json")
+    assert rows["len"].sum() == info["bytes_sent"]
+    assert rows["len"][rows["retrans"] == 1].sum() == info["bytes_retrans"]
+    assert (rows["retrans"] == 1).sum() == info["total_retrans"]
+    assert (rows["len"] > 0).sum() == info["data_segs_out"]
 
 
 def check_acks(run):
@@ -128,9 +128,9 @@ def check_acks(run):
     shift = window_shift(run)
     assert (rows["rwnd"][1:] >> shift == np.maximum.reduce(
         [packets.window[1:]])).mean() > 0.9     # an old ACK's window is not taken
-    said = run.json("flow-0.json")
-    assert rows["delivered"].max() >= said["delivered"]
-    assert said["rtt"] in rows["srtt_us"]
+    info = run.json("flow-0.json")
+    assert rows["delivered"].max() >= info["delivered"]
+    assert info["rtt"] in rows["srtt_us"]
 
 
 def window_shift(run):
@@ -153,8 +153,8 @@ def check_windows(run):
     """No gap, no record without a change but the first, and the end is what TCP_INFO says."""
     rows = records(run, "cwnd_changed")
     check_chain(rows)
-    said = run.json("flow-0.json")
-    assert (rows["cwnd"][-1], rows["ssthresh"][-1]) == (said["snd_cwnd"], said["snd_ssthresh"])
+    info = run.json("flow-0.json")
+    assert (rows["cwnd"][-1], rows["ssthresh"][-1]) == (info["snd_cwnd"], info["snd_ssthresh"])
     assert (rows["reason"] != OTHER).all()
 
 
@@ -300,8 +300,8 @@ def test_init(lab, geo):
     assert row["cwnd"] == 1
     row, = changes(run, INIT)
     assert (row["cwnd_old"], row["cwnd"]) == (1, 10) and row["ssthresh"] > row["ssthresh_old"]
-    made = decisions.with_ssthresh(geo("reno", bytes=20_000, **LOGGED), 25)
-    rows = records(lab.run(made), "cwnd_changed")
+    transfer = decisions.with_ssthresh(geo("reno", bytes=20_000, **LOGGED), 25)
+    rows = records(lab.run(transfer), "cwnd_changed")
     rows = rows[rows["dport"] == FIRST_PORT + 1]
     row, = rows[rows["reason"] == INIT]
     assert row["ssthresh"] == 25 < row["ssthresh_old"]
@@ -375,15 +375,15 @@ def test_every_call(called, cc, way):
     fell = records(run, "cwnd_changed")
     fell = fell[np.isin(fell["reason"], (RECOVERY, CWR, RTO)) &
                 (fell["ssthresh"] != fell["ssthresh_old"])]
-    told = rows["ret"][rows["ret"] != rows["ssthresh_old"]]
-    assert len(fell) and told.tolist() == fell["ssthresh"].tolist()
+    returned = rows["ret"][rows["ret"] != rows["ssthresh_old"]]
+    assert len(fell) and returned.tolist() == fell["ssthresh"].tolist()
     # And what undo_cwnd() returned the next cwnd.
     _, rows = calls(run, UNDO_CWND)
     undone = changes(run, UNDO)
-    told = rows["ret"][rows["ret"] != rows["cwnd_old"]]
-    assert told.tolist() == undone["cwnd"][undone["cwnd"] != undone["cwnd_old"]].tolist()
+    returned = rows["ret"][rows["ret"] != rows["cwnd_old"]]
+    assert returned.tolist() == undone["cwnd"][undone["cwnd"] != undone["cwnd_old"]].tolist()
     # Of hybla's train so much is lost that the timeout is for something.
-    assert way != "undo" or cc == "hybla" or len(told)
+    assert way != "undo" or cc == "hybla" or len(returned)
 
 
 @pytest.mark.parametrize("cc", ["cubic", "reno"])
@@ -427,22 +427,22 @@ def test_pkts_acked_is_called_for_each_ack(called):
 def test_calls_are_of_those_named(called, lab, geo):
     """hybla's ssthresh() is reno's function: hooked once, of whichever is named."""
     for names in ("reno", "hybla", "hybla,reno"):
-        made = geo("hybla", modules={"satcc_log": {"callbacks_of": names}}, after=[LOST],
-                   trace=EVERYTHING,
-                   **PATHS["loss"])
+        transfer = geo("hybla", modules={"satcc_log": {"callbacks_of": names}}, after=[LOST],
+                       trace=EVERYTHING,
+                       **PATHS["loss"])
         flows = tuple(Flow(cc, bytes=1_000_000) for cc in ("hybla", "reno"))
-        run = lab.run(dataclasses.replace(made, flows=flows))
+        run = lab.run(dataclasses.replace(transfer, flows=flows))
         assert run.read("lost") == b"0\n"
         _, rows = calls(run, SSTHRESH)
         seen = {bytes(name).rstrip(b"\0").decode() for name in records(run, "cc_call")["cc"]}
         assert seen == set(names.split(","))
         for number, cc in enumerate(("hybla", "reno")):
-            mine = rows[rows["dport"] == FIRST_PORT + number]
+            own = rows[rows["dport"] == FIRST_PORT + number]
             fell = records(run, "cwnd_changed")
             fell = fell[(fell["dport"] == FIRST_PORT + number) & (fell["reason"] != INIT) &
                         (fell["ssthresh"] != fell["ssthresh_old"])]
-            told = mine["ret"][mine["ret"] != mine["ssthresh_old"]].tolist()
-            assert told == (fell["ssthresh"].tolist() if cc in names.split(",") else [])
+            returned = own["ret"][own["ret"] != own["ssthresh_old"]].tolist()
+            assert returned == (fell["ssthresh"].tolist() if cc in names.split(",") else [])
             assert len(fell)
 
 
@@ -450,13 +450,13 @@ def test_calls_are_of_those_named(called, lab, geo):
 
 def test_64_flows_and_20000_segments_a_second(lab, geo):
     """Every packet of the capture has its record; nothing was lost."""
-    made = geo("cubic", rate_mbit=270, rtt_ms=20, queue_bdp=1, bytes=1_000_000,
-               modules={"satcc_log": {}},
-               after=[LOST, "ip netns exec sender cat /proc/net/netstat > $OUT/netstat"],
-               trace=[f"satcc:{event}" for event in EVENTS],
-               sender={"sysctl": {"net.ipv4.tcp_wmem": "4096 65536 262144"}})
+    transfer = geo("cubic", rate_mbit=270, rtt_ms=20, queue_bdp=1, bytes=1_000_000,
+                   modules={"satcc_log": {}},
+                   after=[LOST, "ip netns exec sender cat /proc/net/netstat > $OUT/netstat"],
+                   trace=[f"satcc:{event}" for event in EVENTS],
+                   sender={"sysctl": {"net.ipv4.tcp_wmem": "4096 65536 262144"}})
     flows = tuple(Flow(cc, bytes=1_000_000) for cc in ("cubic", "hybla_full", "bbr", "reno") * 16)
-    run = lab.run(dataclasses.replace(made, flows=flows))
+    run = lab.run(dataclasses.replace(transfer, flows=flows))
     lost = int(run.read("lost"))
     sent, acks, windows = (records(run, event) for event in EVENTS)
     when = times(run, "segment_sent")
@@ -464,11 +464,11 @@ def test_64_flows_and_20000_segments_a_second(lab, geo):
     assert a_second.max() > 20_000
     unheard = 0
     for number in range(64):
-        said = run.json(f"flow-{number}.json")
-        mine = sent[sent["dport"] == FIRST_PORT + number]
-        assert (mine["len"] > 0).sum() == said["data_segs_out"]
-        assert mine["len"].sum() == said["bytes_sent"]
-        end = int(mine["seq"][0]) + 1 + 1_000_000
+        info = run.json(f"flow-{number}.json")
+        own = sent[sent["dport"] == FIRST_PORT + number]
+        assert (own["len"] > 0).sum() == info["data_segs_out"]
+        assert own["len"].sum() == info["bytes_sent"]
+        end = int(own["seq"][0]) + 1 + 1_000_000
         # Work on ACKs that came before the FIN; a SYN-ACK sent again never gets that far.
         came = run.sender.where(run.sender.sport == FIRST_PORT + number)
         worked = acks["ack"][acks["dport"] == FIRST_PORT + number].astype("i8")
@@ -477,7 +477,7 @@ def test_64_flows_and_20000_segments_a_second(lab, geo):
         changed = windows[windows["dport"] == FIRST_PORT + number]
         check_chain(changed)
         changed = changed[pcap.unwrap(changed["snd_nxt"].astype("i8"), end) <= 0]   # no FIN yet
-        assert (changed["cwnd"][-1], changed["ssthresh"][-1]) == (said["snd_cwnd"], said["snd_ssthresh"])
+        assert (changed["cwnd"][-1], changed["ssthresh"][-1]) == (info["snd_cwnd"], info["snd_ssthresh"])
     # What came while the socket was busy is merged before it is worked on.
     names, values = run.read("netstat").decode().splitlines()[:2]
     merged = int(dict(zip(names.split(), values.split()))["TCPBacklogCoalesce"])
@@ -519,10 +519,10 @@ def test_a_missing_function_keeps_its_events_off_and_is_named(poorer, tmp_path):
     assert [line for line in files["on"].decode().splitlines() if "_" in line and " " not in line] == [
         "ack_received"]
     assert files["hooks"].split() == [b"0", b"1", b"0"]
-    said = files["said"].decode()
-    assert "cannot hook inet6_csk_xmut" in said
-    assert "the event segment_sent stays off" in said and "the event cwnd_changed stays off" in said
-    assert "the event ack_received" not in said
+    output = files["said"].decode()
+    assert "cannot hook inet6_csk_xmut" in output
+    assert "the event segment_sent stays off" in output and "the event cwnd_changed stays off" in output
+    assert "the event ack_received" not in output
 
 
 # -- what it costs ---------------------------------------------------------------

@@ -98,11 +98,11 @@ def test_the_clamp_holds(lab, path):
     """A route with cwnd locked at 30, which a flow takes from the metrics an earlier one left: the
     window stops there, below ssthresh, and F with it."""
     lock = "ip -n sender route change $(ip -n sender route show | grep via) cwnd lock 30"
-    made = path(bytes=100_000, receiver=EACH_ACK, commands=[lock],
-                sender={"sysctl": {"net.ipv4.tcp_no_metrics_save": 0}})
+    transfer = path(bytes=100_000, receiver=EACH_ACK, commands=[lock],
+                    sender={"sysctl": {"net.ipv4.tcp_no_metrics_save": 0}})
     first = Flow("cubic", bytes=1000, start_s=1)
     run = lab.run(dataclasses.replace(
-        made, flows=(first, dataclasses.replace(made.flows[0], start_s=5))))
+        transfer, flows=(first, dataclasses.replace(transfer.flows[0], start_s=5))))
     assert grown(run, 6) == [14, 22, 30, 30, 30, 30]
     rows = named(run, "start")
     assert [row["f"] for row in rows[:5]] == [4, 8, 10, 10, 10]
@@ -140,8 +140,8 @@ def test_stretch_acks(lab, path, parameters, limit):
 
 def test_avoidance_has_the_segments_that_ssthresh_leaves_of_an_ack(lab, path):
     """A stretch ACK takes the window to the known ssthresh of 25 with segments to spare."""
-    made = path(bytes=20_000_000, rate_mbit=0, queue_packets=0, offload=True)
-    run = lab.run(account.with_ssthresh(made, 25, initcwnd=6))
+    transfer = path(bytes=20_000_000, rate_mbit=0, queue_packets=0, offload=True)
+    run = lab.run(account.with_ssthresh(transfer, 25, initcwnd=6))
     crossed, = named(run, "start_exit")
     assert 0 < crossed["cwnd_cnt"] < min(crossed["acked"], 8)
     assert named(run, "avoid")
@@ -226,9 +226,9 @@ def test_undo_leaves_f_alone(lab, path):
 
 def test_idle_restart_starts_f_again(lab, path):
     """Ten seconds of nothing between two halves of a transfer."""
-    made = path(FAR, bytes=400_000, receiver=EACH_ACK)
-    run = lab.run(dataclasses.replace(made, flows=(
-        dataclasses.replace(made.flows[0], pause_ms=10_000),)))
+    transfer = path(FAR, bytes=400_000, receiver=EACH_ACK)
+    run = lab.run(dataclasses.replace(transfer, flows=(
+        dataclasses.replace(transfer.flows[0], pause_ms=10_000),)))
     rows = decisions(run)
     idle, = [number for number, row in enumerate(rows) if row["name"] == "idle"]
     assert rows[idle]["f_old"] > 13 and rows[idle]["f"] == 0
@@ -257,10 +257,10 @@ def test_parameters_of_a_running_flow(lab, path):
 def test_cc_info_tells_f(lab, path):
     """Vegas' record in TCP_CC_INFO, which inet_diag has too."""
     run = lab.run(path(FAR, bytes=100_000, receiver=EACH_ACK))
-    said = run.json("flow-0.json")["vegas"]
-    assert said["enabled"] == 1 and said["rttcnt"] == decisions(run)[-1]["f"] > 13
-    assert 100_000 <= said["minrtt"] < 100_200 and said["rtt"] >= said["minrtt"]
-    assert decisions(run)[-1]["min_rtt_us"] == said["minrtt"]
+    info = run.json("flow-0.json")["vegas"]
+    assert info["enabled"] == 1 and info["rttcnt"] == decisions(run)[-1]["f"] > 13
+    assert 100_000 <= info["minrtt"] < 100_200 and info["rtt"] >= info["minrtt"]
+    assert decisions(run)[-1]["min_rtt_us"] == info["minrtt"]
 
 
 def test_cc_info_in_congestion_avoidance(lab, path):

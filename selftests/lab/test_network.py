@@ -58,18 +58,18 @@ def test_flows_beside_the_line(papers):
     run = papers.run(path([{"cc": "cubic", "seconds": 10}, {"cc": "reno", "seconds": 10, **ACROSS},
                            {"cc": "hybla_full", "bytes": 200_000, "source": "receiver", "to": "sender"}],
                           hosts=WIRED))
-    there, beside, back = (run.json(f"flow-{n}.json") for n in range(3))
-    assert 520_000 < there["min_rtt"] < 522_000
+    forth, beside, back = (run.json(f"flow-{n}.json") for n in range(3))
+    assert 520_000 < forth["min_rtt"] < 522_000
     assert 35_000 < beside["min_rtt"] < 37_000      # its host's 25 ms, and 10 from r2 to r1
     assert back["min_rtt"] > 520_000 and back["bytes_acked"] >= 200_000
-    assert beside["bytes_acked"] * 8 / 10 > 6e6 > 2e6 > there["bytes_acked"] * 8 / 10
+    assert beside["bytes_acked"] * 8 / 10 > 6e6 > 2e6 > forth["bytes_acked"] * 8 / 10
     assert run.qdisc("r1", "netem", "wireda")["packets"] >= beside["segs_in"]
     assert not flow_view.FlowView(run).is_retransmit.all()
     # `bench run` on it: the sender's capture has the first flow only.
-    said = [describe(run, number) for number in range(3)]
-    assert f"{there['bytes_acked']} bytes" not in said[0] and " Mbit/s over 10 s, " in said[0]
-    assert said[1].startswith(f"{beside['bytes_acked']} bytes in ") and "by wireda, " in said[1]
-    assert said[2].startswith(f"{back['bytes_acked']} bytes in ") and "by receiver, " in said[2]
+    lines = [describe(run, number) for number in range(3)]
+    assert f"{forth['bytes_acked']} bytes" not in lines[0] and " Mbit/s over 10 s, " in lines[0]
+    assert lines[1].startswith(f"{beside['bytes_acked']} bytes in ") and "by wireda, " in lines[1]
+    assert lines[2].startswith(f"{back['bytes_acked']} bytes in ") and "by receiver, " in lines[2]
 
 
 def test_the_kernel_measures_the_rtt_that_a_scenario_says(papers):
@@ -79,30 +79,30 @@ def test_the_kernel_measures_the_rtt_that_a_scenario_says(papers):
              {"name": "wiredc", "at": "r2", "delay_ms": 3}]
     ways = [("sender", "receiver"), ("wireda", "wiredb"), ("wiredc", "wireda"), ("receiver", "sender"),
             ("receiver", "wireda"), ("wiredb", "wiredc")]
-    made = from_dict({
+    transfer = from_dict({
         "title": "test", "captures": ["sender", "bottleneck"], "trace": [],
         "hop": [{"name": "r1", "forward": {"rate_mbit": 10, "queue_packets": 100},
                  "reverse": {"delay_ms": 25}},
                 {"name": "r2", "forward": {"delay_ms": 7}, "reverse": {"delay_ms": 11}}],
         "host": wired, "flow": [{"cc": "cubic", "bytes": 100_000, "source": source, "to": to,
                                  "start_s": 2 * number} for number, (source, to) in enumerate(ways)]})
-    run = papers.run(made)
-    for number, flow in enumerate(made.flows):
-        took_us = run.json(f"flow-{number}.json")["min_rtt"] - made.rtt_s(flow) * 1e6
+    run = papers.run(transfer)
+    for number, flow in enumerate(transfer.flows):
+        took_us = run.json(f"flow-{number}.json")["min_rtt"] - transfer.rtt_s(flow) * 1e6
         assert 0 <= took_us < 300, (flow.source, flow.to)
 
 
 def test_a_full_link_sends_its_bdp_in_a_round_trip(papers):
     """Frames behind the bottleneck, in windows of one RTT while it is never idle."""
-    made = path([{"cc": "cubic", "seconds": 15}], captures=["sender", "bottleneck"])
-    run = papers.run(made)
-    flow, = made.flows
-    frames = run.bottleneck.where(run.bottleneck.wire == made.frame_bytes)
+    transfer = path([{"cc": "cubic", "seconds": 15}], captures=["sender", "bottleneck"])
+    run = papers.run(transfer)
+    flow, = transfer.flows
+    frames = run.bottleneck.where(run.bottleneck.wire == transfer.frame_bytes)
     seconds = (frames.t - frames.t[0]) / 1e9
-    counts = [int(((seconds >= at) & (seconds < at + made.rtt_s(flow))).sum())
+    counts = [int(((seconds >= at) & (seconds < at + transfer.rtt_s(flow))).sum())
               for at in np.arange(6, 10, 0.25)]
-    assert max(counts) in (made.flow_bdp_packets(flow) - 1, made.flow_bdp_packets(flow))
-    assert min(counts) >= made.flow_bdp_packets(flow) - 2
+    assert max(counts) in (transfer.flow_bdp_packets(flow) - 1, transfer.flow_bdp_packets(flow))
+    assert min(counts) >= transfer.flow_bdp_packets(flow) - 2
 
 
 def test_udp_takes_what_it_sends(papers):
@@ -111,8 +111,8 @@ def test_udp_takes_what_it_sends(papers):
         [{"cc": "cubic", "seconds": 9},
          {"cc": "reno", "tool": "udp", "rate_mbit": 9.5, "seconds": 3, "start_s": 4, **ACROSS}],
         hosts=WIRED))
-    told = run.json("flow-1.json")["end"]["sum"]
-    assert told["bits_per_second"] == pytest.approx(9.5e6, rel=0.01)
+    sums = run.json("flow-1.json")["end"]["sum"]
+    assert sums["bits_per_second"] == pytest.approx(9.5e6, rel=0.01)
     view = flow_view.FlowView(run)
     rate = [8 * (view.acked_by(b) - view.acked_by(a)) / (b - a) / 1e6 for a, b in ((2, 4), (5, 7))]
     assert rate[1] < 0.75 * rate[0]
@@ -152,8 +152,8 @@ def test_red_has_the_weight_asked_for():
     {"flows": [{"cc": "cubic", "tool": "page", "objects": [9]}]},
     {"before": ["delayed_acks $(pidof flow)"]}])
 def test_a_scenario_knows_the_image_it_needs(more):
-    made = path(**{"flows": [{"cc": "cubic", "bytes": 9}], **more})
-    assert made.extras == ("papers",)
+    transfer = path(**{"flows": [{"cc": "cubic", "bytes": 9}], **more})
+    assert transfer.extras == ("papers",)
     assert path([{"cc": "cubic", "bytes": 9}]).extras == ()
 
 
@@ -177,8 +177,8 @@ def test_the_proxy_splits(papers):
     assert split.json("flow-0.json")["min_rtt"] < 15_000
     data = arrived(split)
     assert len(np.unique(data.sport)) == 1 and data.length.sum() >= 1_000_000
-    mine = split.sender.where(split.sender.dport == FIRST_PORT)
-    assert set(mine.sport.tolist()) != set(data.sport.tolist())
+    own = split.sender.where(split.sender.dport == FIRST_PORT)
+    assert set(own.sport.tolist()) != set(data.sport.tolist())
     took = [(arrived(run).t[-1] - run.sender.t[0]) / 1e9 for run in (split, direct)]
     assert took[0] < took[1]
     assert len(witnessed(split)) > 300 and not witnessed(direct)
@@ -217,8 +217,8 @@ def test_a_failed_step_is_a_failed_flow(tmp_path, tool, fails):
     if fails:
         (tmp_path / f"{fails}.fails").touch()
     flow = {"requests": {"law": "mah", "count": 2}, "page": {"objects": [10, 20]}}[tool]
-    made = path([{"cc": "reno", "tool": tool, **flow}])
-    text = job.files(made)
+    transfer = path([{"cc": "reno", "tool": tool, **flow}])
+    text = job.files(transfer)
     (tmp_path / "sizes-0").write_bytes(text["sizes-0"])
     command = next(line for line in text["run"].decode().splitlines() if line.startswith(f"( {tool} "))
     lines = ["set -eu", *job.PREAMBLE, "in_ns() { shift; case $1 in sh) ;; *) \"$@\";; esac; }",

@@ -35,23 +35,24 @@ def rough(geo):
     The parameters have them meet what they seldom do: windows next to a threshold of mtsi, below K
     of ibk; and hybla_full leaves the others room.
     """
-    made = geo(rate_mbit=4, seconds=65, loss_pct=0.3, sender=ECN, receiver=ECN, modules={
+    transfer = geo(rate_mbit=4, seconds=65, loss_pct=0.3, sender=ECN, receiver=ECN, modules={
         "tcp_hybla_full": {"rtt0_ms": 150}, "tcp_mtsi": {"thr": "15,23,41"}, "tcp_ibk": {"k": 16}})
-    return dataclasses.replace(made, commands=(situations.rough(made),), flows=tuple(
+    return dataclasses.replace(transfer, commands=(situations.rough(transfer),), flows=tuple(
         Flow(policy, seconds=65, start_s=n / 10) for n, policy in enumerate(POLICIES)))
 
 
 def unusual(geo):
     """No parameter at its default, a pause of three seconds, a timeout, and a flow that goes from
     policy to policy."""
-    made = geo(rate_mbit=4, seconds=1, loss_pct=0.3, capture=False, modules={
+    transfer = geo(rate_mbit=4, seconds=1, loss_pct=0.3, capture=False, modules={
         "tcp_hybla_full": {"rtt0_ms": 150, "iw_rho": 1, "gentle": 1},
         "tcp_mtsi": {"mode": "linear", "loss_mtsi": 1, "linear_thr": 60},
         "tcp_ibk": {"k": 7}, "tcp_constant_rate": {"c": 30}})
-    path = f"tc -n satellite qdisc change dev right root netem limit {made.flight_packets()} delay 300ms"
+    path = ("tc -n satellite qdisc change dev right root netem "
+            f"limit {transfer.flight_packets()} delay 300ms")
     changes = tuple((4000 + 2500 * n, policy) for n, policy in enumerate(POLICIES * 2))
     return dataclasses.replace(
-        made, commands=(f"sleep 20; {path} loss 100%; sleep 3; {path} loss 1%",),
+        transfer, commands=(f"sleep 20; {path} loss 100%; sleep 3; {path} loss 1%",),
         flows=(Flow("cubic", seconds=40, changes=changes), *(
             Flow(policy, bytes=1_500_000, start_s=n, pause_ms=3000)
             for n, policy in enumerate(POLICIES, 1))))
@@ -76,8 +77,8 @@ def dense(geo):
 def test_100_000_windows(lab, geo):
     """Tolerance 0: each window is what the paper's equations make of the one before."""
     total, policies = 0, set()
-    for made in [rough(geo), *dense(geo)]:
-        report = oracle.check(lab.run(made)).raise_first()
+    for transfer in [rough(geo), *dense(geo)]:
+        report = oracle.check(lab.run(transfer)).raise_first()
         print(report)
         policies |= set(report.counts)
         total += report.changes
@@ -90,9 +91,10 @@ def test_unusual_parameters_and_changes_of_policy(lab, geo):
     run = lab.run(unusual(geo))
     print(report := oracle.check(run).raise_first())
     assert set(report.counts) == set(POLICIES)
-    for policy, made in calls.of_run(run, POLICIES).items():
-        events = {(call.call, call.arg) for call in made if call.call == calls.CWND_EVENT}
-        assert report.counts[policy].flows == 2 and sum(call.call == calls.INIT for call in made) >= 2
+    for policy, policy_calls in calls.of_run(run, POLICIES).items():
+        events = {(call.call, call.arg) for call in policy_calls if call.call == calls.CWND_EVENT}
+        assert report.counts[policy].flows == 2
+        assert sum(call.call == calls.INIT for call in policy_calls) >= 2
         assert (calls.CWND_EVENT, calls.CWND_RESTART) in events or oracle.MODELS[policy].CONTROL, policy
 
 
@@ -100,11 +102,11 @@ def test_the_rough_run_reaches_every_state_of_every_policy(lab, geo):
     """Or the mutants below could not tell."""
     report = oracle.check(lab.run(rough(geo))).raise_first()
     assert set(report.counts) == set(POLICIES)
-    for policy, made in calls.of_run(lab.run(rough(geo)), POLICIES).items():
+    for policy, policy_calls in calls.of_run(lab.run(rough(geo)), POLICIES).items():
         states = {calls.OPEN, calls.CWR, calls.RECOVERY, calls.LOSS}
-        assert states <= {call.arg for call in made if call.call == calls.SET_STATE}, policy
-        assert {calls.SSTHRESH, calls.UNDO} <= {call.call for call in made}, policy
-        grown = [call for call in made if call.call in (calls.CONG_AVOID, calls.CONG_CONTROL)]
+        assert states <= {call.arg for call in policy_calls if call.call == calls.SET_STATE}, policy
+        assert {calls.SSTHRESH, calls.UNDO} <= {call.call for call in policy_calls}, policy
+        grown = [call for call in policy_calls if call.call in (calls.CONG_AVOID, calls.CONG_CONTROL)]
         assert len(grown) > 300, policy
 
 

@@ -77,8 +77,8 @@ def undone(run):
 
 
 def marked(run):
-    said = run.json("flow-0.json")
-    assert said["delivered_ce"] and CWR in states(run)
+    info = run.json("flow-0.json")
+    assert info["delivered_ce"] and CWR in states(run)
     # satcc's W is less, see test_satcc.py; the core's ssthresh means nothing to it.
     for row in events(run, "ssthresh") if run.scenario.flows[0].cc != "satcc" else []:
         assert row["ssthresh"] < row["cwnd_old"] or row["cwnd_old"] <= 2
@@ -159,8 +159,8 @@ SITUATIONS = {
 @pytest.mark.parametrize("cc", POLICIES)
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_situation(lab, geo, cc, name):
-    made, proof = SITUATIONS[name]
-    run = lab.run(geo(cc, **made))
+    transfer, proof = SITUATIONS[name]
+    run = lab.run(geo(cc, **transfer))
     proof(run)
     flow = run.scenario.flows[0]
     if flow.bytes:

@@ -24,10 +24,11 @@ EVENTS = ("segment_sent", "ack_received", "cwnd_changed", "cc_call")
 @pytest.fixture(scope="module")
 def run(geo):
     """A flow of each policy over one lossy link, every event of the logger on."""
-    made = geo(rate_mbit=4, seconds=30, loss_pct=0.5, capture=False, trace=["satcc:*", "tcp:tcp_probe"],
-               modules={"satcc_log": {"callbacks_of": ",".join(policies())}},
-               after=["uname -v > $OUT/version"])
-    return Lab(f"{KERNEL}-rt").run(dataclasses.replace(made, flows=tuple(
+    transfer = geo(rate_mbit=4, seconds=30, loss_pct=0.5, capture=False,
+                   trace=["satcc:*", "tcp:tcp_probe"],
+                   modules={"satcc_log": {"callbacks_of": ",".join(policies())}},
+                   after=["uname -v > $OUT/version"])
+    return Lab(f"{KERNEL}-rt").run(dataclasses.replace(transfer, flows=tuple(
         Flow(policy, seconds=30, start_s=number / 10) for number, policy in enumerate(policies()))))
 
 

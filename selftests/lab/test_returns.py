@@ -109,8 +109,8 @@ def test_merged_acks_come_as_the_scenario_says(returns, name):
     flow, forward, merge_ms, merge_bytes, rest = MERGING[name]
     run = returns.run(path({"cc": "reno", **flow}, {"merge_ms": merge_ms, "merge_bytes": merge_bytes},
                            forward, captures=["sender", "receiver"], trace=[], **rest))
-    told = run.json(satellite.result_name("satellite", "reverse"))
-    left, came = sent_back(run.receiver, told["end_ns"]), sent_back(run.sender)
+    info = run.json(satellite.result_name("satellite", "reverse"))
+    left, came = sent_back(run.receiver, info["end_ns"]), sent_back(run.sender)
     acks = pcap.unwrap(left.ack, int(left.ack[0]))
     pure = [is_pure(*each) for each in zip(left.flags, left.length, left.raw)]
     high = np.maximum.accumulate(np.concatenate([[-1], acks[:-1]]))
@@ -122,7 +122,7 @@ def test_merged_acks_come_as_the_scenario_says(returns, name):
     expected = merged(list(zip(left.t.tolist(), acks.tolist(), pure)), round(merge_ms * 1e6),
                       merge_bytes)
     index, at = (np.array(column) for column in zip(*expected))
-    assert told["merged"] == len(left) - len(expected) > 20
+    assert info["merged"] == len(left) - len(expected) > 20
     # What is still on its way at the end is not seen.
     assert len(came) > 0.9 * len(index)
     index, at = index[:len(came)], at[:len(came)]
@@ -133,13 +133,13 @@ def test_merged_acks_come_as_the_scenario_says(returns, name):
     assert np.percentile(abs(off_us), 95) < 40 and abs(off_us).max() < 2000
 
 
-@pytest.mark.parametrize("reverse, said", [
+@pytest.mark.parametrize("reverse, message", [
     ({"merge_bytes": 9}, "merge_bytes needs merge_ms"),
     ({"merge_ms": -1}, "merge_ms = -1: a number from 0"),
     ({"merge_ms": 5, "rate_mbit": 1, "queue_packets": 9, "delay_ms": 0}, "rate_mbit cannot be combined"),
     ({"merge_ms": 5, "mac": {}}, "merge_ms cannot be combined with mac")])
-def test_a_mistake_in_merging_is_refused(reverse, said):
-    with pytest.raises(LabError, match=said):
+def test_a_mistake_in_merging_is_refused(reverse, message):
+    with pytest.raises(LabError, match=message):
         path({"cc": "reno", "seconds": 1}, reverse)
 
 

@@ -22,21 +22,21 @@ def play(lab, geo, modules=None, **path):
     return run, [call for call in calls.of_run(run, {CC})[CC] if call.old.owner]
 
 
-def acks(found):
-    return [call for call in found if call.call == CONG_CONTROL]
+def acks(flow_calls):
+    return [call for call in flow_calls if call.call == CONG_CONTROL]
 
 
-def cuts(found):
+def cuts(flow_calls):
     """ACKs after which W is less by more than a tenth, the end of START not counted."""
-    return [call for call in acks(found)
+    return [call for call in acks(flow_calls)
             if call.new.w < call.old.w * 9 // 10 and call.old.mode != START]
 
 
 def test_a_transfer_drops_nothing(lab, geo):
     """1 MB alone on a clean path: W is the bandwidth-delay product of 100 segments after three ACKs, the
     queue of another 100 is never full, and of the 6.2 s the transfer may take 5.38 are the path's."""
-    run, found = play(lab, geo, bytes=1_000_000)
-    first = next(call for call in acks(found) if call.new.mode == ALONE)
+    run, flow_calls = play(lab, geo, bytes=1_000_000)
+    first = next(call for call in acks(flow_calls) if call.new.mode == ALONE)
     assert 95 <= first.new.w <= 105 and first.delivered < 10
     assert flow_view.queue_drops(run) == 0
     assert flow_view.FlowView(run).transfer_s(1_000_000) < 6.2
@@ -44,18 +44,18 @@ def test_a_transfer_drops_nothing(lab, geo):
 
 def test_random_loss_leaves_the_window(lab, geo):
     """1 % on a path that is not full: of the ACKs that tell of a loss one in ten cuts W, at most."""
-    _, found = play(lab, geo, rate_mbit=10, loss_pct=1, seconds=15)
-    told = [call for call in acks(found) if call.rs_losses > 0]
-    assert len(told) > 50 and len(cuts(found)) < len(told) / 10
-    assert 0.005 < acks(found)[-1].new.p_q16 / 65536 < 0.02
+    _, flow_calls = play(lab, geo, rate_mbit=10, loss_pct=1, seconds=15)
+    losses = [call for call in acks(flow_calls) if call.rs_losses > 0]
+    assert len(losses) > 50 and len(cuts(flow_calls)) < len(losses) / 10
+    assert 0.005 < acks(flow_calls)[-1].new.p_q16 / 65536 < 0.02
 
 
 def test_no_tolerance(lab, geo):
     """With tolerate_pct=0 every loss is congestion: a cut to 70 % in every recovery, as it begins or at
     an ACK that tells of a loss, and p stays 0."""
-    _, found = play(lab, geo, loss_pct=2, seconds=60, modules={"tcp_satcc": {"tolerate_pct": 0}})
-    begun = [call for call in found if call.call == SET_STATE and call.arg == RECOVERY]
-    reduced = sorted([*cuts(found), *(call for call in begun if call.new.w < call.old.w)],
+    _, flow_calls = play(lab, geo, loss_pct=2, seconds=60, modules={"tcp_satcc": {"tolerate_pct": 0}})
+    begun = [call for call in flow_calls if call.call == SET_STATE and call.arg == RECOVERY]
+    reduced = sorted([*cuts(flow_calls), *(call for call in begun if call.new.w < call.old.w)],
                      key=lambda call: call.t_ns)
     assert len(reduced) > 3
     for call in reduced:
@@ -63,17 +63,17 @@ def test_no_tolerance(lab, geo):
         assert call.new.w == max(call.old.w * 70 // 100, 2)
     assert all(call.snd_una - before.snd_nxt < 1 << 31 for before, call in zip(reduced, reduced[1:]))
     times = [call.t_ns for call in begun if call.old.mode != START]
-    for begin, end in zip(times, [*times[1:], found[-1].t_ns]):
+    for begin, end in zip(times, [*times[1:], flow_calls[-1].t_ns]):
         assert any(begin <= call.t_ns <= end for call in reduced)
-    assert not any(call.new.p_q16 for call in found)
+    assert not any(call.new.p_q16 for call in flow_calls)
 
 
 def test_a_mark_reduces(lab, geo):
     """ECN on an empty queue: within the callback that enters CWR W is 70 % of what it was."""
-    run, found = play(lab, geo, loss_pct=0.5, line={"ecn": True}, seconds=20,
-                      sender=ECN_ON, receiver=ECN_ON)
-    entered = [call for call in found if call.new.marked and not call.old.marked]
-    reduced = [call for call in found if call.call == SET_STATE and call.arg == CWR]
+    run, flow_calls = play(lab, geo, loss_pct=0.5, line={"ecn": True}, seconds=20,
+                           sender=ECN_ON, receiver=ECN_ON)
+    entered = [call for call in flow_calls if call.new.marked and not call.old.marked]
+    reduced = [call for call in flow_calls if call.call == SET_STATE and call.arg == CWR]
     assert run.json("flow-0.json")["delivered_ce"] and len(reduced) > 2
     for call in [*entered, *reduced]:
         assert call.new.w == max(call.old.w * 70 // 100, 2)
@@ -81,20 +81,21 @@ def test_a_mark_reduces(lab, geo):
 
 def test_a_timeout(lab, geo):
     """3 s without a packet: W is 70 %, and cwnd goes there by no more than was acknowledged."""
-    _, found = play(lab, geo, seconds=20, change=[from_then_on(8, loss_pct=100), from_then_on(11)])
-    number = next(n for n, call in enumerate(found) if call.call == SET_STATE and call.arg == LOSS)
-    assert found[number].new.w == found[number].old.w * 70 // 100 and found[number].new.ramp
-    ramping = [call for call in acks(found[number:]) if call.old.ramp]
+    _, flow_calls = play(lab, geo, seconds=20, change=[from_then_on(8, loss_pct=100), from_then_on(11)])
+    number = next(n for n, call in enumerate(flow_calls) if call.call == SET_STATE and call.arg == LOSS)
+    assert flow_calls[number].new.w == flow_calls[number].old.w * 70 // 100
+    assert flow_calls[number].new.ramp
+    ramping = [call for call in acks(flow_calls[number:]) if call.old.ramp]
     assert len(ramping) > 10
     for call in ramping:
         assert call.cwnd == min(call.cwnd_old + call.rs_acked_sacked, call.new.w)
-    assert not found[-1].new.ramp
+    assert not flow_calls[-1].new.ramp
 
 
 def test_idleness(lab, geo):
     """6 s between two halves: cwnd is halved, to ten segments at least, and W is three quarters."""
-    _, found = play(lab, geo, bytes=2_000_000, flow={"pause_ms": 6000})
-    restarts = [call for call in found if call.new.ramp and not call.old.ramp and (
+    _, flow_calls = play(lab, geo, bytes=2_000_000, flow={"pause_ms": 6000})
+    restarts = [call for call in flow_calls if call.new.ramp and not call.old.ramp and (
         call.call == CWND_EVENT and call.arg == TX_START or call.call == TX_START_EVENT)]
     assert restarts
     for call in restarts:
@@ -105,9 +106,9 @@ def test_idleness(lab, geo):
 def test_a_longer_path(lab, geo):
     """600 and then 900 ms, for good: RTT_min is 900 ms within 15 s.  And 600 again, once what the flow
     has in flight for 900 ms has left the queue: within ten round trips."""
-    _, found = play(lab, geo, seconds=45, change=[from_then_on(12, delay_ms=600), from_then_on(35)])
-    since = found[0].t_ns
-    at = {second: [call.new.min_rtt_us for call in acks(found)
+    _, flow_calls = play(lab, geo, seconds=45, change=[from_then_on(12, delay_ms=600), from_then_on(35)])
+    since = flow_calls[0].t_ns
+    at = {second: [call.new.min_rtt_us for call in acks(flow_calls)
                    if second <= (call.t_ns - since) / 1e9 < second + 2] for second in (10, 28, 41)}
     assert max(at[10]) < 620_000
     assert min(at[28]) >= 890_000
@@ -116,8 +117,8 @@ def test_a_longer_path(lab, geo):
 
 def test_the_rate_is_the_windows(lab, geo):
     """At each ACK after START: 120 % of W segments in srtt, to the byte a second."""
-    _, found = play(lab, geo, loss_pct=1, seconds=15)
-    paced = [call for call in acks(found) if call.new.mode != START]
+    _, flow_calls = play(lab, geo, loss_pct=1, seconds=15)
+    paced = [call for call in acks(flow_calls) if call.new.mode != START]
     assert len(paced) > 200
     for call in paced:
         assert call.pacing_rate == call.mss * 80_000 * 120 * call.new.w // call.srtt_us8

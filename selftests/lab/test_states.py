@@ -44,14 +44,14 @@ def path(geo):
 def records(run):
     """All calls of the flow's policy from the init() of its established connection on."""
     cc = run.scenario.flows[0].cc
-    found = calls.of_run(run, {cc})[cc]
-    return found[next(n for n, call in enumerate(found)
+    flow_calls = calls.of_run(run, {cc})[cc]
+    return flow_calls[next(n for n, call in enumerate(flow_calls)
                       if call.call == INIT and call.tcp_state != SYN_SENT):]
 
 
-def places(found, kind, arg=None):
+def places(flow_calls, kind, arg=None):
     """Where in the records there are calls of a kind, and of an argument."""
-    return [n for n, call in enumerate(found) if call.call == kind and arg in (None, call.arg)]
+    return [n for n, call in enumerate(flow_calls) if call.call == kind and arg in (None, call.arg)]
 
 
 def acked(call):
@@ -63,15 +63,15 @@ def after(one, other):
     return 0 < (one - other) % (1 << 32) < 1 << 31
 
 
-def acks(found):
+def acks(flow_calls):
     """ACKs of data that the policy is asked about; not the SYN-ACK."""
-    return [call for call in found if call.call in (CONG_AVOID, CONG_CONTROL) and acked(call)
+    return [call for call in flow_calls if call.call in (CONG_AVOID, CONG_CONTROL) and acked(call)
             and call.tcp_state != SYN_SENT]
 
 
-def undisturbed(found):
+def undisturbed(flow_calls):
     """The ACKs up to the next reduction."""
-    return acks(found[:next(iter(places(found, SSTHRESH)), len(found))])
+    return acks(flow_calls[:next(iter(places(flow_calls, SSTHRESH)), len(flow_calls))])
 
 
 def renos(first, later):
@@ -87,10 +87,10 @@ def renos(first, later):
     return cwnd
 
 
-def goes_on(cc, found, least=30):
+def goes_on(cc, flow_calls, least=30):
     """From here to the next reduction the window grows, by no less than Reno's but for the segment that
     is being paid for; and one ACK adds no more than it acknowledged, but for Hybla's slow start."""
-    later = undisturbed(found)
+    later = undisturbed(flow_calls)
     assert len(later) >= least
     assert later[-1].cwnd >= renos(later[0], later) - 1
     assert later[-1].cwnd > later[0].cwnd_old
@@ -104,10 +104,10 @@ def most_left(cc, cwnd):
     return max(cwnd * MARK_PCT.get(cc, 50) // 100, 2)
 
 
-def begins(found, count=40):
+def begins(flow_calls, count=40):
     """What a policy does at the first ACKs of a connection: (acknowledged, cwnd before and after,
     ssthresh) of each."""
-    return [(acked(call), call.cwnd_old, call.cwnd, call.ssthresh) for call in acks(found)[:count]]
+    return [(acked(call), call.cwnd_old, call.cwnd, call.ssthresh) for call in acks(flow_calls)[:count]]
 
 
 # -- CWR ---------------------------------------------------------------------------
@@ -119,18 +119,18 @@ def test_a_full_queue_of_this_host(lab, geo, cc):
     # No capture: at the device it does not see what waits in the queue.
     run = lab.run(geo(cc, rate_mbit=10, seconds=12, capture=False, after=[COUNT], before=[
         "tc -n sender qdisc add dev right root netem rate 2mbit limit 20"], modules=GENTLE.get(cc, {})))
-    found = records(run)
-    entered = places(found, SET_STATE, CWR)[0]
-    asked, state = found[entered - 1], found[entered]
-    assert asked.call == SSTHRESH and not found[-1].lost and not found[-1].total_retrans
-    left = next(n for n in places(found, SET_STATE, OPEN) if n > entered)
-    assert not [call for call in found[entered:left] if call.call == SSTHRESH]
+    flow_calls = records(run)
+    entered = places(flow_calls, SET_STATE, CWR)[0]
+    asked, state = flow_calls[entered - 1], flow_calls[entered]
+    assert asked.call == SSTHRESH and not flow_calls[-1].lost and not flow_calls[-1].total_retrans
+    left = next(n for n in places(flow_calls, SET_STATE, OPEN) if n > entered)
+    assert not [call for call in flow_calls[entered:left] if call.call == SSTHRESH]
     if cc == OWN_WINDOW:
-        assert state.new.w == state.old.w * 70 // 100 and found[left].cwnd < asked.cwnd_old
+        assert state.new.w == state.old.w * 70 // 100 and flow_calls[left].cwnd < asked.cwnd_old
         return
     assert state.ssthresh <= most_left(cc, asked.cwnd_old)
-    assert found[left].cwnd == state.ssthresh
-    goes_on(cc, found[left + 1:])
+    assert flow_calls[left].cwnd == state.ssthresh
+    goes_on(cc, flow_calls[left + 1:])
 
 
 @every_policy
@@ -141,21 +141,21 @@ def test_a_mark_in_recovery(lab, path, cc):
     run = lab.run(path(cc, seconds=9, sender=ECN_ON, receiver=ECN_ON, change=[
         from_then_on(2.7, loss_pct=100), from_then_on(2.72),
         from_then_on(2.85, loss_pct=100, ecn=True), from_then_on(2.95)]))
-    found = records(run)
-    entered = places(found, SET_STATE, RECOVERY)[0]
-    left = next(n for n in places(found, SET_STATE) if n > entered)
+    flow_calls = records(run)
+    entered = places(flow_calls, SET_STATE, RECOVERY)[0]
+    left = next(n for n in places(flow_calls, SET_STATE) if n > entered)
     assert run.json("flow-0.json")["delivered_ce"]
     # The core forgets what ssthresh was when an ACK in Recovery echoes a mark.
-    assert found[entered].prior_ssthresh and not found[left].prior_ssthresh
-    assert not places(found, UNDO) and not places(found[entered:left], SSTHRESH)
+    assert flow_calls[entered].prior_ssthresh and not flow_calls[left].prior_ssthresh
+    assert not places(flow_calls, UNDO) and not places(flow_calls[entered:left], SSTHRESH)
     if cc == OWN_WINDOW:
-        obeyed = [call for call in found[entered:left] if call.new.marked and not call.old.marked]
+        obeyed = [call for call in flow_calls[entered:left] if call.new.marked and not call.old.marked]
         assert obeyed and all(call.new.w == call.old.w * 70 // 100 for call in obeyed)
         return
-    assert found[left].cwnd <= most_left(cc, found[entered].prior_cwnd)
-    ended = places(found, SET_STATE, OPEN)[-1]
-    assert found[ended].cwnd <= most_left(cc, found[entered].prior_cwnd)
-    goes_on(cc, found[ended + 1:])
+    assert flow_calls[left].cwnd <= most_left(cc, flow_calls[entered].prior_cwnd)
+    ended = places(flow_calls, SET_STATE, OPEN)[-1]
+    assert flow_calls[ended].cwnd <= most_left(cc, flow_calls[entered].prior_cwnd)
+    goes_on(cc, flow_calls[ended + 1:])
 
 
 # -- reductions for nothing -----------------------------------------------------------
@@ -163,19 +163,19 @@ def test_a_mark_in_recovery(lab, path, cc):
 def undone(run, counter):
     """The one undo of a run, which the kernel counts so: ssthresh is again what it was, and growth goes
     on from the undone window."""
-    found, cc = records(run), run.scenario.flows[0].cc
-    [n] = places(found, UNDO)
-    call = found[n]
+    flow_calls, cc = records(run), run.scenario.flows[0].cc
+    [n] = places(flow_calls, UNDO)
+    call = flow_calls[n]
     assert situations.counters(run)[counter] == 1
     assert call.ret == max(call.cwnd_old, call.prior_cwnd)
     # westwood_abse goes on growing in Recovery, and may be beyond it; satcc has not reduced.
     assert call.ret > call.cwnd_old or cc in ("westwood_abse", OWN_WINDOW)
-    following = acks(found[n:])[0]
+    following = acks(flow_calls[n:])[0]
     assert following.cwnd_old == call.ret and following.ssthresh_old == call.prior_ssthresh
     if cc == OWN_WINDOW:
         assert call.new.w >= call.old.epoch_prior_w and call.new.p_q16 == call.old.prior_p_q16
     else:
-        goes_on(cc, found[n:])
+        goes_on(cc, flow_calls[n:])
     return call
 
 
@@ -215,31 +215,31 @@ def test_a_timeout_for_a_loss(lab, path, cc):
     """2.3 s without a packet.  After the timeout F-RTO sends new data at the first ACK, the next tells
     that all the old is lost: nothing is undone, slow start brings it back, in Loss."""
     run = lab.run(path(cc, seconds=14, change=[from_then_on(2.7, loss_pct=100), from_then_on(5)]))
-    found = records(run)
-    entered = places(found, SET_STATE, LOSS)[0]
-    state = found[entered]
-    assert places(found[:entered], SSTHRESH) and state.cwnd == state.in_flight + 1
-    first, second = acks(found[entered:])[:2]
+    flow_calls = records(run)
+    entered = places(flow_calls, SET_STATE, LOSS)[0]
+    state = flow_calls[entered]
+    assert places(flow_calls[:entered], SSTHRESH) and state.cwnd == state.in_flight + 1
+    first, second = acks(flow_calls[entered:])[:2]
     assert first.ca_state == second.ca_state == LOSS
     assert after(second.snd_nxt, first.snd_nxt) and second.lost_out
     count = situations.counters(run)
-    assert count["TCPTimeouts"] and not count["TCPSpuriousRTOs"] and not places(found, UNDO)
+    assert count["TCPTimeouts"] and not count["TCPSpuriousRTOs"] and not places(flow_calls, UNDO)
     assert count["TCPSlowStartRetrans"] > 20
-    in_loss = [call for call in acks(found[entered:]) if call.ca_state == LOSS]
+    in_loss = [call for call in acks(flow_calls[entered:]) if call.ca_state == LOSS]
     for call in in_loss:
         assert call.cwnd - call.cwnd_old <= acked(call)
     if cc == OWN_WINDOW:
         assert state.new.w == state.old.w * 70 // 100 == in_loss[-1].cwnd
         return
     goes_on(cc, in_loss)
-    goes_on(cc, found[entered:])
+    goes_on(cc, flow_calls[entered:])
 
 
 # -- the tail of a burst ----------------------------------------------------------------
 
-def probe_repairs(found):
+def probe_repairs(flow_calls):
     """Tail losses that a probe has repaired: (ssthresh(), CWR, the state after, the next ACK)."""
-    some = [call for call in found if call.call in (SSTHRESH, SET_STATE, CONG_AVOID, CONG_CONTROL)]
+    some = [call for call in flow_calls if call.call in (SSTHRESH, SET_STATE, CONG_AVOID, CONG_CONTROL)]
     return [tuple(some[n:n + 4]) for n, call in enumerate(some[:-3])
             if call.call == SSTHRESH and some[n + 1].call == SET_STATE and some[n + 1].arg == CWR
             and some[n + 2].call == SET_STATE and some[n + 2].arg < CWR]
@@ -251,15 +251,15 @@ def test_a_tail_loss(lab, geo, cc):
     begun and over with one ACK; no timeout, and the next window is what was reduced to."""
     run = situations.tail_losses(lab, geo, cc, 7, [(4, BURST - 1)], after=[COUNT],
                                  modules=GENTLE.get(cc, {}))
-    found = records(run)
+    flow_calls = records(run)
     count = situations.counters(run)
     assert flow_view.link_losses(run) == 1 == count["TCPLossProbeRecovery"]
-    assert not count["TCPTimeouts"] and len(places(found, SSTHRESH)) == 1
-    [(asked, entered, left, following)] = probe_repairs(found)
+    assert not count["TCPTimeouts"] and len(places(flow_calls, SSTHRESH)) == 1
+    [(asked, entered, left, following)] = probe_repairs(flow_calls)
     assert entered.mstamp_us == left.mstamp_us
     assert left.cwnd == min(asked.ret, asked.cwnd_old) == following.cwnd_old or cc == "westwood_abse"
     assert asked.ret >= asked.cwnd_old // 2 and left.cwnd >= asked.cwnd_old // 2
-    assert acks(found[places(found, SSTHRESH)[0]:])[-1].cwnd >= left.cwnd
+    assert acks(flow_calls[places(flow_calls, SSTHRESH)[0]:])[-1].cwnd >= left.cwnd
 
 
 @every_policy
@@ -268,10 +268,10 @@ def test_a_probe_for_nothing(lab, geo, cc):
     run = lab.run(geo(cc, bytes=60_000, rtt_ms=600, rate_mbit=0.5, after=[COUNT],
                       flow={"write_bytes": BURST * 1448, "write_ms": 3000},
                       modules=GENTLE.get(cc, {}), change=[LATE, IN_TIME]))
-    found = records(run)
+    flow_calls = records(run)
     count = situations.counters(run)
     assert count["TCPLossProbes"] == 1 == count["TCPDSACKRecv"]
-    assert not places(found, SSTHRESH) and not count["TCPTimeouts"]
+    assert not places(flow_calls, SSTHRESH) and not count["TCPTimeouts"]
 
 
 LATE = {"at_s": 6, "hop": "gateway", "reverse": {"delay_ms": 1400}}
@@ -283,10 +283,10 @@ IN_TIME = {"at_s": 8, "hop": "gateway", "reverse": {"delay_ms": 300}}
 FIRST_BYTES = 80_000
 
 
-def begins_alike(found, usual):
+def begins_alike(flow_calls, usual):
     """The first windows are the same; an ssthresh that is an estimate from the first ACKs' times is
     within a segment in fifty."""
-    for got, should in zip(begins(found), begins(usual), strict=True):
+    for got, should in zip(begins(flow_calls), begins(usual), strict=True):
         assert got[:3] == should[:3] and got[3] == pytest.approx(should[3], rel=0.02), (got, should)
 
 
@@ -313,11 +313,11 @@ def test_a_subflow(lab, path, cc):
 @every_policy
 def test_a_socket_connected_again(lab, path, cc):
     """The same socket, disconnected and connected: its second transfer begins as its first did."""
-    found = records(lab.run(path(cc, bytes=FIRST_BYTES, flow={"reconnect": True})))
-    first, second = (n for n in places(found, INIT) if found[n].tcp_state != SYN_SENT)
-    assert found[second].cwnd == found[first].cwnd == 10
-    assert found[second].ssthresh == found[first].ssthresh
-    begins_alike(found[second:], found[:second])
+    flow_calls = records(lab.run(path(cc, bytes=FIRST_BYTES, flow={"reconnect": True})))
+    first, second = (n for n in places(flow_calls, INIT) if flow_calls[n].tcp_state != SYN_SENT)
+    assert flow_calls[second].cwnd == flow_calls[first].cwnd == 10
+    assert flow_calls[second].ssthresh == flow_calls[first].ssthresh
+    begins_alike(flow_calls[second:], flow_calls[:second])
 
 
 @pytest.mark.parametrize("cc, listener", [

@@ -40,23 +40,23 @@ def compiled(modules, tmp_path):
     with zipfile.ZipFile(blob, "w") as archive:
         for name, source in sorted(modules.items()):
             path = name.replace(".", "/") + ("/__init__" if source.endswith("__init__.py") else "")
-            made = py_compile.compile(
+            bytecode = py_compile.compile(
                 source, tmp_path / "module.pyc", dfile=f"{path}.py", doraise=True,
                 invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-            archive.writestr(zipfile.ZipInfo(f"{path}.pyc"), Path(made).read_bytes())
+            archive.writestr(zipfile.ZipInfo(f"{path}.pyc"), Path(bytecode).read_bytes())
     return blob.getvalue()
 
 
 def used_modules():
     """All Python modules that satcc-log imports: {name: source file}."""
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-S", "-c", "import sys; sys.path.insert(0, 'tools')\n"
          "import encodings.ascii, encodings.latin_1, satcc_tools.log\n"
          "for name, module in sys.modules.items():\n"
          "    if str(getattr(module, '__file__', '')).endswith('.py'):\n"
          "        print(name, module.__file__)"],
         cwd=TOP, text=True, capture_output=True, check=True).stdout
-    return dict(line.split(" ", 1) for line in said.splitlines())
+    return dict(line.split(" ", 1) for line in output.splitlines())
 
 
 class PythonLab(Lab):
@@ -71,8 +71,8 @@ class PythonLab(Lab):
         (stage / "py/lib").mkdir(parents=True)
         program = os.path.realpath(sys.executable)
         shutil.copy(program, stage / "py/python")
-        said = subprocess.run(["ldd", program], text=True, capture_output=True, check=True).stdout
-        for path in re.findall(r"(/\S+) \(0x", said):
+        libraries = subprocess.run(["ldd", program], text=True, capture_output=True, check=True).stdout
+        for path in re.findall(r"(/\S+) \(0x", libraries):
             shutil.copy(path, stage / "py" / ("ld.so" if "ld-linux" in path else Path(path).name))
         version = "{}{}".format(*sys.version_info)
         (stage / f"py/lib/python{version}.zip").write_bytes(compiled(
@@ -80,8 +80,8 @@ class PythonLab(Lab):
         image.write_cpio(stage, tmp_path / "more")
         blob = plain.initramfs.read_bytes()
         blob += b"\0" * (-len(blob) % 512) + (tmp_path / "more").read_bytes()
-        made = hashlib.sha256(blob).hexdigest()
-        initramfs = paths.BUILD / "lab" / f"initramfs-{plain.release}-{made[:16]}.cpio"
+        digest = hashlib.sha256(blob).hexdigest()
+        initramfs = paths.BUILD / "lab" / f"initramfs-{plain.release}-{digest[:16]}.cpio"
         initramfs.write_bytes(blob)
         self.image = dataclasses.replace(plain, initramfs=initramfs,
                                          identity=image.identity_of(plain.vmlinuz, initramfs))
@@ -132,8 +132,8 @@ def rows_of(path):
 
 def of(rows, event, *names):
     """The columns of an event's rows, as lists of int."""
-    mine = [row for row in rows if row["ev"] == event]
-    return [[int(row[name]) for row in mine] for name in names]
+    own = [row for row in rows if row["ev"] == event]
+    return [[int(row[name]) for row in own] for name in names]
 
 
 # ---- a run decoded ---------------------------------------------------------
@@ -157,12 +157,12 @@ def test_segments_are_those_of_the_capture(lossy, decoded):
     view = flow_view.FlowView(lossy)
     seq, size, again = of([row for row in decoded[1] if row.get("len") != "0"], schema.SEGMENT,
                           "seq_rel", "len", "retrans")
-    there = len(seq)
-    assert [number - 1 for number in seq] == view.segment_seq[:there].tolist()
-    assert size == view.segment_len[:there].tolist()
-    assert again == view.is_retransmit[:there].astype(int).tolist() and sum(again) > 20
+    count = len(seq)
+    assert [number - 1 for number in seq] == view.segment_seq[:count].tolist()
+    assert size == view.segment_len[:count].tolist()
+    assert again == view.is_retransmit[:count].astype(int).tolist() and sum(again) > 20
     # The trace ends before the capture does.
-    assert (view.segment_s[there:] > float(decoded[1][-1]["t_s"])).all()
+    assert (view.segment_s[count:] > float(decoded[1][-1]["t_s"])).all()
 
 
 def test_acks_are_those_of_the_capture(lossy, decoded):
@@ -187,34 +187,34 @@ def test_both_decoders_agree(lossy, decoded):
     """The bench's, which makes numpy records, and this one: every field of every record."""
     for event in schema.EVENTS:
         times, records = lossy.events[f"satcc:{event}"]
-        mine = [row for row in decoded[1] if row["ev"] == event]
-        assert len(mine) == len(times) > 1000 or event == schema.WINDOW
-        assert [int(row["t_ns"]) for row in mine] == times.tolist()
+        own = [row for row in decoded[1] if row["ev"] == event]
+        assert len(own) == len(times) > 1000 or event == schema.WINDOW
+        assert [int(row["t_ns"]) for row in own] == times.tolist()
         for column in schema.COLUMNS:
             if column.field and event in column.events and column.name not in (
                     "saddr", "daddr", "cc", "ca_state", "reason"):
                 theirs = ["" if value == column.none else str(value)
                           for value in records[column.field].tolist()]
-                assert [row.get(column.name, "") for row in mine] == theirs, column.name
-        assert {(row["saddr"], row["daddr"], row["cc"]) for row in mine} \
+                assert [row.get(column.name, "") for row in own] == theirs, column.name
+        assert {(row["saddr"], row["daddr"], row["cc"]) for row in own} \
             == {("192.0.2.1", "192.0.2.10", "hybla_full")}
 
 
 def test_forms_hold_the_same(lossy, decoded, tmp_path):
     for name in ("log.csv", "log.ndjson"):
         assert satcc_log("decode", lossy.folder, "-o", tmp_path / name).returncode == 0
-        for mine, theirs in zip(decoded[1], rows_of(tmp_path / name), strict=True):
-            assert {**mine, "t_s": float(mine["t_s"])} == {**theirs, "t_s": float(theirs["t_s"])}
+        for own, theirs in zip(decoded[1], rows_of(tmp_path / name), strict=True):
+            assert {**own, "t_s": float(own["t_s"])} == {**theirs, "t_s": float(theirs["t_s"])}
 
 
 def test_goodput_is_the_captures(lossy, decoded):
     with open(decoded[0], newline="") as file:
-        found, = flow.read(file)[0].values()
+        flow_rows, = flow.read(file)[0].values()
     view = flow_view.FlowView(lossy)
-    size = view.acked_by(found.end_s)
-    assert flow.goodput(found) == pytest.approx(size * 8 / view.transfer_s(size) / 1e6, rel=1e-4)
+    size = view.acked_by(flow_rows.end_s)
+    assert flow.goodput(flow_rows) == pytest.approx(size * 8 / view.transfer_s(size) / 1e6, rel=1e-4)
     # With SACK: never more than the link takes, and no steps.
-    _, with_sack = flow.short_goodput(*flow.received(found), 60.0)
+    _, with_sack = flow.short_goodput(*flow.received(flow_rows), 60.0)
     assert with_sack.max() < 1.01 * lossy.scenario.net_rate_bps / 1e6
     _, without = view.goodput_series(60)
     assert np.abs(np.diff(with_sack[10:])).max() < np.abs(np.diff(without[10:])).max() / 2
@@ -247,8 +247,8 @@ def test_a_live_recording_is_the_labs_trace(python_lab, logged, tmp_path):
     # Another clock, and read one after the other.
     assert abs((int(live[-1]["t_ns"]) - int(live[0]["t_ns"]))
                - (int(theirs[-1]["t_ns"]) - int(theirs[0]["t_ns"]))) < 100_000
-    for mine, other in zip(live, theirs, strict=True):
-        assert [item for item in mine.items() if item[0] not in times] \
+    for own, other in zip(live, theirs, strict=True):
+        assert [item for item in own.items() if item[0] not in times] \
             == [item for item in other.items() if item[0] not in times]
     assert run.read("instances") == b"" and run.read("live-trace.lost") == b"0\n"
     raw = tmp_path / "raw"
@@ -286,31 +286,31 @@ def test_what_a_full_buffer_loses_is_told_to_the_record(python_lab, logged):
         logged("hybla_full", seconds=10), "--filter 'dport == 5001' --buffer 64 -o $OUT/live.ndjson",
         meanwhile="sleep 4; kill -STOP $satcc_log; sleep 4; kill -CONT $satcc_log",
         stop="sleep 1; kill -INT $satcc_log; ")
-    said = run.read("satcc-log.said").decode()
-    assert run.read("satcc-log.status") == b"3\n", said
+    output = run.read("satcc-log.said").decode()
+    assert run.read("satcc-log.status") == b"3\n", output
     rows = rows_of(run.folder / "live.ndjson")
-    told = [(at, int(row["missed"])) for at, row in enumerate(rows) if row["ev"] == schema.MISSED]
-    missed = sum(count for _, count in told)
-    there = len(rows) - len(told)
-    assert missed > 100 and there > 100
-    assert there + missed == sum(len(run.events[event][0]) for event in EVENTS)
-    assert f"{missed} records are missing: trace.cpu0.raw: {missed} overwritten" in said
+    missed_rows = [(at, int(row["missed"])) for at, row in enumerate(rows) if row["ev"] == schema.MISSED]
+    missed = sum(count for _, count in missed_rows)
+    decoded_rows = len(rows) - len(missed_rows)
+    assert missed > 100 and decoded_rows > 100
+    assert decoded_rows + missed == sum(len(run.events[event][0]) for event in EVENTS)
+    assert f"{missed} records are missing: trace.cpu0.raw: {missed} overwritten" in output
     # The row is where the time jumps.
-    at = told[0][0]
+    at = missed_rows[0][0]
     gap = float(rows[at + 1]["t_s"]) - float(rows[at - 1]["t_s"])
     assert 2 < gap < 4.2 and rows[at]["t_ns"] <= rows[at + 1]["t_ns"]
     assert run.read("instances") == b""
 
 
-@pytest.mark.parametrize("arguments, said", [
+@pytest.mark.parametrize("arguments, message", [
     ("--filter 'nosuch == 1'", "the kernel refuses the filter .*nosuch.*: .*Field not found"),
     ("--buffer 99999999", "buffer_size_kb cannot be 99999999: Cannot allocate memory"),
     ("-o /nosuch/x.tsv", "/nosuch/.*: No such file or directory"),
 ])
-def test_a_refusal_is_one_line_and_leaves_nothing(python_lab, geo, arguments, said):
+def test_a_refusal_is_one_line_and_leaves_nothing(python_lab, geo, arguments, message):
     with pytest.raises(LabError, match="ended with status 5") as caught:
         python_lab.record(geo("cubic", bytes=1000, trace=[]), arguments)
     console = Path(str(caught.value).split("console: ")[1]).read_text()
-    told = re.findall("^satcc-log: .*", console, re.M)
-    assert len(told) == 1 and re.search(said, told[0])
+    messages = re.findall("^satcc-log: .*", console, re.M)
+    assert len(messages) == 1 and re.search(message, messages[0])
     assert re.search(r"^instances: /sys/kernel/tracing/instances/\*$", console, re.M)

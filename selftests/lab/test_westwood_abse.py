@@ -29,9 +29,9 @@ def decisions(run, *names):
 
 def calls_of(run, *kinds):
     """The witness's records of the flow, from init on: those of these callbacks, or all."""
-    found = calls.of_run(run, {CC})[CC]
-    begun = next(n for n, call in enumerate(found) if call.call == calls.INIT)
-    return [call for call in found[begun:] if not kinds or call.call in kinds]
+    flow_calls = calls.of_run(run, {CC})[CC]
+    begun = next(n for n, call in enumerate(flow_calls) if call.call == calls.INIT)
+    return [call for call in flow_calls[begun:] if not kinds or call.call in kinds]
 
 
 # -- the estimate against the path ----------------------------------------------
@@ -40,9 +40,9 @@ def calls_of(run, *kinds):
 def test_steady_estimate_is_the_paths_rate(lab, geo, rate_mbit, rtt_ms):
     """While the queue is never empty RE is the bottleneck's rate within 3 %, the filter within 10 %, and
     b what fills the path without a queue: the medians."""
-    made = geo(CC, rate_mbit=rate_mbit, rtt_ms=rtt_ms, queue_bdp=1, seconds=25)
-    run = lab.run(made)
-    frames = rate_mbit * 1e6 / 8 / made.frame_bytes
+    transfer = geo(CC, rate_mbit=rate_mbit, rtt_ms=rtt_ms, queue_bdp=1, seconds=25)
+    run = lab.run(transfer)
+    frames = rate_mbit * 1e6 / 8 / transfer.frame_bytes
     full = [call for call in calls_of(run, CONG_CONTROL) if call.srtt_us8 / 8 > 1.15e3 * rtt_ms]
     assert len(full) > 100
     late = full[len(full) // 2:]
@@ -54,10 +54,10 @@ def test_steady_estimate_is_the_paths_rate(lab, geo, rate_mbit, rtt_ms):
 
 def test_a_full_queue_costs_the_queue(lab, geo):
     """Loss at a full drop-tail queue of one BDP: ssthresh is the path, not half of the window."""
-    made = geo(CC, rtt_ms=100, rate_mbit=10, queue_bdp=1, seconds=40)
-    run = lab.run(made)
+    transfer = geo(CC, rtt_ms=100, rate_mbit=10, queue_bdp=1, seconds=40)
+    run = lab.run(transfer)
     assert flow_view.queue_drops(run) > 0
-    path = 10e6 / 8 / made.frame_bytes * 0.1
+    path = 10e6 / 8 / transfer.frame_bytes * 0.1
     reductions = calls_of(run, SSTHRESH)
     assert reductions
     for call in reductions:
@@ -115,10 +115,11 @@ def test_timeout_measures_the_path_anew(lab, geo):
 
 def probe_repairs(run):
     """Each tail loss that a probe has repaired: CWR is entered and left within one ACK."""
-    found = [call for call in calls_of(run) if call.call in (SSTHRESH, SET_STATE, CONG_CONTROL)]
-    return [tuple(found[n:n + 4]) for n, call in enumerate(found[:-3])
-            if call.call == SSTHRESH and found[n + 1].call == SET_STATE and found[n + 1].arg == CWR
-            and found[n + 2].call == SET_STATE and found[n + 2].arg < CWR]
+    flow_calls = [call for call in calls_of(run) if call.call in (SSTHRESH, SET_STATE, CONG_CONTROL)]
+    return [tuple(flow_calls[n:n + 4]) for n, call in enumerate(flow_calls[:-3])
+            if call.call == SSTHRESH
+            and flow_calls[n + 1].call == SET_STATE and flow_calls[n + 1].arg == CWR
+            and flow_calls[n + 2].call == SET_STATE and flow_calls[n + 2].arg < CWR]
 
 
 @pytest.mark.parametrize("before", [(), ((3, 4),)], ids=["first loss", "after a recovery"])
@@ -138,15 +139,15 @@ def test_a_mark_reduces(lab, geo):
     grows back before the marked flight is over."""
     run = lab.run(geo(CC, seconds=30, rate_mbit=10, loss_pct=0.5, line={"ecn": True},
                       sender=ECN_ON, receiver=ECN_ON))
-    found = calls_of(run)
-    marks = [n for n, call in enumerate(found)
+    flow_calls = calls_of(run)
+    marks = [n for n, call in enumerate(flow_calls)
              if call.call == SET_STATE and call.arg == CWR and call.ca_state_old < CWR]
     assert run.json("flow-0.json")["delivered_ce"] and len(marks) > 3
     for n in marks:
-        ended = next((call for call in found[n + 1:] if call.call == SET_STATE), None)
+        ended = next((call for call in flow_calls[n + 1:] if call.call == SET_STATE), None)
         if ended and ended.arg == OPEN:
-            assert ended.cwnd <= max(found[n].cwnd_old * 80 // 100, 2)
-            assert ended.ssthresh <= max(found[n].cwnd_old * 80 // 100, 2)
+            assert ended.cwnd <= max(flow_calls[n].cwnd_old * 80 // 100, 2)
+            assert ended.ssthresh <= max(flow_calls[n].cwnd_old * 80 // 100, 2)
 
 
 def test_a_mark_in_recovery_reduces(lab, geo):
@@ -258,13 +259,13 @@ def test_timeout_begins_astart(lab, geo):
 def test_idleness_is_no_sample(lab, geo):
     """Ten seconds of nothing: the estimate is what it was, and the window is down to 10 segments."""
     run = lab.run(geo(CC, bytes=1_000_000, flow={"pause_ms": 10_000}))
-    found = calls_of(run)
-    [begun] = [n for n, call in enumerate(found)
+    flow_calls = calls_of(run)
+    [begun] = [n for n, call in enumerate(flow_calls)
                if call.call in (calls.CWND_EVENT, calls.TX_START_EVENT) and call.cwnd < call.cwnd_old]
-    assert found[begun].cwnd == 10 and not found[begun].new.est_running
-    assert found[begun].ssthresh >= found[begun].cwnd_old * 3 // 4
-    after = [call for call in found[begun:] if call.call == CONG_CONTROL][:20]
-    assert all(call.new.est_bse_q8 > 0.8 * found[begun].old.est_bse_q8 for call in after)
+    assert flow_calls[begun].cwnd == 10 and not flow_calls[begun].new.est_running
+    assert flow_calls[begun].ssthresh >= flow_calls[begun].cwnd_old * 3 // 4
+    after = [call for call in flow_calls[begun:] if call.call == CONG_CONTROL][:20]
+    assert all(call.new.est_bse_q8 > 0.8 * flow_calls[begun].old.est_bse_q8 for call in after)
 
 
 def test_a_slow_application_is_no_sample(lab, geo):
@@ -279,28 +280,29 @@ def test_a_slow_application_is_no_sample(lab, geo):
 def test_undo_gives_the_window_back(lab, geo):
     """Packets overtake others: what looks like loss is undone, and what follows starts from there."""
     run = lab.run(geo(CC, seconds=20, line={"reorder_pct": 2}))
-    found = calls_of(run)
-    undone = [n for n, call in enumerate(found[:-1]) if call.call == UNDO]
+    flow_calls = calls_of(run)
+    undone = [n for n, call in enumerate(flow_calls[:-1]) if call.call == UNDO]
     assert undone
     for n in undone:
-        assert found[n + 1].cwnd_old == found[n].ret == max(found[n].cwnd_old, found[n].prior_cwnd)
-        assert found[n + 1].ssthresh_old == found[n].prior_ssthresh
-        after = next(call for call in found[n + 1:] if call.call in (CONG_CONTROL, SSTHRESH))
-        assert after.cwnd_old >= found[n].ret
+        assert flow_calls[n + 1].cwnd_old == flow_calls[n].ret == max(
+            flow_calls[n].cwnd_old, flow_calls[n].prior_cwnd)
+        assert flow_calls[n + 1].ssthresh_old == flow_calls[n].prior_ssthresh
+        after = next(call for call in flow_calls[n + 1:] if call.call in (CONG_CONTROL, SSTHRESH))
+        assert after.cwnd_old >= flow_calls[n].ret
 
 
 def test_an_undone_timeout_leaves_nothing_behind(lab, geo):
     """4 s more delay, after which the first ACK tells that nothing was lost: window, ssthresh, Astart
     and RTT_min are what they were."""
     run = lab.run(geo(CC, seconds=30, change=[from_then_on(8, delay_ms=4000), from_then_on(15)]))
-    found = calls_of(run)
-    undone = [n for n, call in enumerate(found) if call.call == UNDO]
+    flow_calls = calls_of(run)
+    undone = [n for n, call in enumerate(flow_calls) if call.call == UNDO]
     assert undone
     for n in undone:
-        asked = [call for call in found[:n] if call.call == SSTHRESH][-1]
-        after = next(call for call in found[n + 1:] if call.call == CONG_CONTROL)
+        asked = [call for call in flow_calls[:n] if call.call == SSTHRESH][-1]
+        after = next(call for call in flow_calls[n + 1:] if call.call == CONG_CONTROL)
         assert after.cwnd_old >= asked.cwnd_old
-        assert after.ssthresh_old == found[n].prior_ssthresh
+        assert after.ssthresh_old == flow_calls[n].prior_ssthresh
         assert after.old.astart == asked.old.astart
         assert after.old.min_rtt_us <= asked.old.min_rtt_us       # not the 4.6 s of the timeout
 
@@ -330,26 +332,26 @@ def test_switching_back_and_forth(lab, geo):
 
 
 def test_cc_info_tells_the_window_and_the_smallest_rtt(lab, geo):
-    said = lab.run(geo(CC, bytes=1_000_000)).json("flow-0.json")["vegas"]
-    assert said["enabled"] == 1 and 80 <= said["rttcnt"] <= 110
-    assert 600_000 <= said["minrtt"] < 606_000 and said["rtt"] >= said["minrtt"]
+    info = lab.run(geo(CC, bytes=1_000_000)).json("flow-0.json")["vegas"]
+    assert info["enabled"] == 1 and 80 <= info["rttcnt"] <= 110
+    assert 600_000 <= info["minrtt"] < 606_000 and info["rtt"] >= info["minrtt"]
 
 
-def shares(lab, made, seeds=(1, 2, 3), start_s=20):
+def shares(lab, transfer, seeds=(1, 2, 3), start_s=20):
     """Bytes of each flow after start_s, by seed."""
-    seconds = made.flows[0].seconds
+    seconds = transfer.flows[0].seconds
     for seed in seeds:
-        run = lab.run(dataclasses.replace(made, seed=seed))
-        views = [flow_view.FlowView(run, number) for number in range(len(made.flows))]
+        run = lab.run(dataclasses.replace(transfer, seed=seed))
+        views = [flow_view.FlowView(run, number) for number in range(len(transfer.flows))]
         yield [view.acked_by(seconds) - view.acked_by(start_s) for view in views]
 
 
 def test_four_flows_share(lab, geo):
     """Jain's index of four of them over the last minute of 80 s: 0.95 at least, the median of
     three seeds (Reno here has 0.96, the kernel's Westwood 0.97)."""
-    made = geo(CC, rate_mbit=10, rtt_ms=200, seconds=80, trace=[])
-    made = dataclasses.replace(made, flows=tuple(Flow(CC, seconds=80) for _ in range(4)))
-    indices = [sum(got) ** 2 / (4 * sum(share ** 2 for share in got)) for got in shares(lab, made)]
+    transfer = geo(CC, rate_mbit=10, rtt_ms=200, seconds=80, trace=[])
+    transfer = dataclasses.replace(transfer, flows=tuple(Flow(CC, seconds=80) for _ in range(4)))
+    indices = [sum(got) ** 2 / (4 * sum(share ** 2 for share in got)) for got in shares(lab, transfer)]
     assert sorted(indices)[1] >= 0.95, indices
 
 
@@ -357,8 +359,8 @@ def test_four_flows_share(lab, geo):
 def test_two_beside_two_cubic(lab, geo, queue_bdp, most):
     """At 250 ms two of them get no more than `most` times of what two cubic flows get, without a loss
     but the queue's."""
-    made = geo(CC, rate_mbit=10, rtt_ms=250, queue_bdp=queue_bdp, seconds=90, trace=[])
-    made = dataclasses.replace(made, flows=tuple(
+    transfer = geo(CC, rate_mbit=10, rtt_ms=250, queue_bdp=queue_bdp, seconds=90, trace=[])
+    transfer = dataclasses.replace(transfer, flows=tuple(
         Flow(cc, seconds=90) for cc in (CC, CC, "cubic", "cubic")))
-    [got] = shares(lab, made, seeds=(1,))
+    [got] = shares(lab, transfer, seeds=(1,))
     assert sum(got[:2]) <= most * sum(got[2:]), got

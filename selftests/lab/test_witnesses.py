@@ -28,8 +28,8 @@ PLAIN = {"sysctl": {"net.ipv4.tcp_sack": 0, "net.ipv4.tcp_timestamps": 0}}
 def rough(geo, hosts=ECN):
     """A flow of each on one link with all that happens to links: loss, outages of a second and of five,
     marks, a longer path, reordering."""
-    made = geo(rate_mbit=4, seconds=65, loss_pct=0.3, sender=hosts, receiver=hosts, modules=WITNESS)
-    return dataclasses.replace(made, commands=(situations.rough(made),), flows=tuple(
+    transfer = geo(rate_mbit=4, seconds=65, loss_pct=0.3, sender=hosts, receiver=hosts, modules=WITNESS)
+    return dataclasses.replace(transfer, commands=(situations.rough(transfer),), flows=tuple(
         Flow(cc, seconds=65, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
 
 
@@ -39,30 +39,30 @@ def plain(geo):
 
 
 def lossy(geo):
-    made = geo(rate_mbit=10, rtt_ms=100, seconds=30, loss_pct=0.3, modules=WITNESS)
-    return dataclasses.replace(made, flows=tuple(
+    transfer = geo(rate_mbit=10, rtt_ms=100, seconds=30, loss_pct=0.3, modules=WITNESS)
+    return dataclasses.replace(transfer, flows=tuple(
         Flow(cc, seconds=30, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
 
 
 def reordered(geo):
-    made = geo(rate_mbit=10, rtt_ms=100, seconds=20, line={"reorder_pct": 2}, modules=WITNESS)
-    return dataclasses.replace(made, flows=tuple(
+    transfer = geo(rate_mbit=10, rtt_ms=100, seconds=20, line={"reorder_pct": 2}, modules=WITNESS)
+    return dataclasses.replace(transfer, flows=tuple(
         Flow(cc, seconds=20, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
 
 
 def slow(geo):
     """An application that seldom fills the window."""
-    made = geo(rate_mbit=10, rtt_ms=100, seconds=30, queue_bdp=4, modules=WITNESS)
-    return dataclasses.replace(made, flows=tuple(
+    transfer = geo(rate_mbit=10, rtt_ms=100, seconds=30, queue_bdp=4, modules=WITNESS)
+    return dataclasses.replace(transfer, flows=tuple(
         Flow(cc, bytes=1_000_000, start_s=20 * n, write_bytes=20_000, write_ms=130)
         for n, cc in enumerate(CONTROLS)))
 
 
 def changing(geo):
     """A flow that goes from policy to policy; servers' flows, each with a pause of three seconds."""
-    made = geo(rate_mbit=4, seconds=1, loss_pct=0.3, modules=WITNESS)
+    transfer = geo(rate_mbit=4, seconds=1, loss_pct=0.3, modules=WITNESS)
     changes = tuple((4000 + 2500 * n, cc) for n, cc in enumerate(CONTROLS * 3))
-    return dataclasses.replace(made, flows=(Flow("cubic", seconds=40, changes=changes), *(
+    return dataclasses.replace(transfer, flows=(Flow("cubic", seconds=40, changes=changes), *(
         Flow(cc, bytes=1_500_000, start_s=n, pause_ms=3000, passive=True)
         for n, cc in enumerate(CONTROLS, 1))))
 
@@ -81,20 +81,20 @@ def test_the_kernels_own_policies_do_as_their_papers_say(lab, geo, situation):
 
 def test_the_situations_have_it_all(lab, geo):
     """Recovery, timeouts and marks, undo, and HyStart's exit."""
-    told = {cc: [] for cc in CONTROLS}
+    seen = {cc: [] for cc in CONTROLS}
     for situation in (rough, lossy, reordered):
         layouts = {cc: oracle.MODELS[cc].LAYOUT for cc in CONTROLS}
         for cc, records in calls.of_run(lab.run(situation(geo)), CONTROLS, layouts).items():
-            told[cc] += records
+            seen[cc] += records
     for cc in CONTROLS:
         # The core calls reno for nothing in Recovery.
         states = {calls.OPEN, calls.LOSS} | ({calls.RECOVERY} if cc != "reno" else set())
-        assert states <= {call.ca_state for call in told[cc]}, cc
-        assert {calls.SSTHRESH, calls.UNDO} <= {call.call for call in told[cc]}, cc
+        assert states <= {call.ca_state for call in seen[cc]}, cc
+        assert {calls.SSTHRESH, calls.UNDO} <= {call.call for call in seen[cc]}, cc
     assert any(call.call == calls.PKTS_ACKED and call.ssthresh != call.ssthresh_old
-               for call in told["cubic"])
+               for call in seen["cubic"])
     assert any(call.call == calls.CWND_EVENT and call.arg == calls.COMPLETE_CWR
-               for call in told["westwood"])
+               for call in seen["westwood"])
 
 
 # check -> (record's field, what becomes of it)
@@ -128,8 +128,8 @@ def test_a_changed_record_is_found(lab, geo, check):
                             & (records["arg"] > 0))
         for number in at[len(at) // 4::len(at) // 8]:
             records[field][number] = other(records[field][number])
-    found = {each.check for each in witnesses.hold(Changed(run, calls.STREAM, change)).differences}
-    assert check in found
+    checks_hit = {each.check for each in witnesses.hold(Changed(run, calls.STREAM, change)).differences}
+    assert check in checks_hit
 
 
 def test_a_changed_probe_is_found(lab, geo):
@@ -150,8 +150,8 @@ def test_growth_of_a_slow_applications_window_is_found(lab, geo):
             records["cwnd"][flow] += more.astype("u4")
             records["cwnd_old"][flow] += (more - held[flow]).astype("u4")
         records["cwnd_limited"][held] = records["is_cwnd_limited"][held] = 1
-    found = witnesses.hold(Changed(lab.run(slow(geo)), calls.STREAM, change)).differences
-    assert {each.policy for each in found if each.check == "filled"} == set(CONTROLS)
+    differences = witnesses.hold(Changed(lab.run(slow(geo)), calls.STREAM, change)).differences
+    assert {each.policy for each in differences if each.check == "filled"} == set(CONTROLS)
 
 
 def test_a_flow_that_is_not_paced_is_found(lab, geo):
@@ -159,8 +159,8 @@ def test_a_flow_that_is_not_paced_is_found(lab, geo):
     def change(records):
         records["pacing_status_old"] = records["pacing_status"] = 1
     run = Changed(lab.run(lossy(geo)), calls.STREAM, change)
-    found = [each for each in witnesses.hold(run).differences if each.check == "paced"]
-    assert "hybla" in {each.policy for each in found}
+    differences = [each for each in witnesses.hold(run).differences if each.check == "paced"]
+    assert "hybla" in {each.policy for each in differences}
 
 
 def vmlinux(release):
@@ -181,10 +181,10 @@ def test_layouts_are_the_kernels(lab, tmp_path):
     modules = packages.kernel(release) / "lib/modules" / release / "kernel/net/ipv4"
     for cc, struct in (("hybla", "hybla"), ("westwood", "westwood"), ("cubic", "bictcp")):
         command = ["pahole", "-F", "btf", "-E", "-C", struct]
-        found = list(modules.glob(f"tcp_{cc}.ko*"))
-        if found:
-            module, blob = tmp_path / f"tcp_{cc}.ko", found[0].read_bytes()
-            module.write_bytes(lzma.decompress(blob) if found[0].suffix == ".xz" else blob)
+        objects = list(modules.glob(f"tcp_{cc}.ko*"))
+        if objects:
+            module, blob = tmp_path / f"tcp_{cc}.ko", objects[0].read_bytes()
+            module.write_bytes(lzma.decompress(blob) if objects[0].suffix == ".xz" else blob)
             command += ["--btf_base", str(base), str(module)]
         else:
             command.append(str(base))

@@ -47,12 +47,12 @@ def installed(folder):
 
 def listed(conf, kernel_source_dir):
     """What dkms.conf has DKMS look for: module -> folder."""
-    said = subprocess.run(
+    output = subprocess.run(
         ["bash", "-euc", f'. {conf}; for number in "${{!BUILT_MODULE_NAME[@]}}"; do '
          'echo "${BUILT_MODULE_NAME[number]} ${BUILT_MODULE_LOCATION[number]}"; done'],
         env={**os.environ, "kernel_source_dir": str(kernel_source_dir), "kernelver": "1.2.3-nosuch"},
         text=True, capture_output=True, check=True).stdout
-    return dict(line.split() for line in said.splitlines())
+    return dict(line.split() for line in output.splitlines())
 
 
 def test_dkms_conf_lists_every_module(release, tmp_path):
@@ -65,9 +65,9 @@ def test_dkms_conf_lists_every_module(release, tmp_path):
         assert f'MODULE_VERSION("{version}")' in path.read_text()
 
 
-def without_noise(said):
+def without_noise(output):
     """No word of a key that is not there, or of an index that kbuild cannot make."""
-    return not re.search(r"SSL|sign-file|System.map|depmod", said)
+    return not re.search(r"SSL|sign-file|System.map|depmod", output)
 
 
 def test_install_and_uninstall(clone, release, tmp_path):
@@ -175,9 +175,9 @@ def test_kernelrelease_names_the_kernel(clone, release, tmp_path):
 def test_missing_headers_are_one_line(clone, target):
     done = make(clone, target, "KERNELRELEASE=1.2.3-nosuch")
     assert done.returncode
-    said = [line for line in done.stdout.splitlines() if not line.startswith("make")]
-    assert said == ["no kernel headers in /lib/modules/1.2.3-nosuch/build: install "
-                    "linux-headers-1.2.3-nosuch or set KDIR"]
+    output = [line for line in done.stdout.splitlines() if not line.startswith("make")]
+    assert output == ["no kernel headers in /lib/modules/1.2.3-nosuch/build: install "
+                      "linux-headers-1.2.3-nosuch or set KDIR"]
 
 
 def test_dkms_builds_installs_and_removes_all(clone, release, tmp_path):
@@ -228,9 +228,9 @@ def without(option, release, folder):
         link.symlink_to(target)
     for name in (".config", "include/config/auto.conf"):
         path = kdir / name
-        said = path.read_text()
-        assert f"\n{option}=y\n" in said
-        path.write_text(said.replace(f"\n{option}=y\n", "\n"))
+        text = path.read_text()
+        assert f"\n{option}=y\n" in text
+        path.write_text(text.replace(f"\n{option}=y\n", "\n"))
     return kdir
 
 

@@ -48,17 +48,17 @@ def bounds(path):
     source = path.read_text()
     numbers = {name: value for header in path.parent.glob("*.h")
                for name, value in re.findall(r"^#define\s+(\w+)\s+(\d+)\b", header.read_text(), re.M)}
-    found = {}
+    by_name = {}
     for name, default, least, most in re.findall(
             r"^SATCC_PARAM\((\w+), (\w+), (\w+), (\w+)\);", source, re.M):
-        found[name] = f"{least} to {numbers.get(most, most)}, default {default}:"
+        by_name[name] = f"{least} to {numbers.get(most, most)}, default {default}:"
     for name, text in re.findall(r'^MODULE_PARM_DESC\((\w+),\s*"(.*?)"\);', source, re.M):
-        if name not in found:       # a list, or a word
+        if name not in by_name:       # a list, or a word
             default = re.search(r"default (\S+)\)", text)[1]
             span = re.search(r"(\d+)\.\.(\d+) each", text)
             words = f"{span[1]} to {span[2]} each" if span else re.search(r": (.+) \(", text)[1]
-            found[name] = f"{words}, default {default}:"
-    return found
+            by_name[name] = f"{words}, default {default}:"
+    return by_name
 
 
 @pytest.mark.parametrize("policy", policies())

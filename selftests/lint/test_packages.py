@@ -26,9 +26,9 @@ def test_scripts_name_each_module_that_is_loaded(script, arguments, says, tmp_pa
     loaded.write_text("".join(f"{name} 16384 0 - Live 0x0\n"
                               for name in [*NAMES, "tcp_hybla", "tcp_bbr"]))
     text = (TOP / "debian" / script).read_text().replace("/proc/modules", str(loaded))
-    said = subprocess.run(["sh", "-c", text, script, *arguments], text=True, capture_output=True,
-                          check=True).stdout.splitlines()
-    assert {line.split()[1] for line in said} == NAMES and all(says in line for line in said)
+    output = subprocess.run(["sh", "-c", text, script, *arguments], text=True, capture_output=True,
+                            check=True).stdout.splitlines()
+    assert {line.split()[1] for line in output} == NAMES and all(says in line for line in output)
 
 
 def test_maintainer_scripts():

@@ -19,9 +19,9 @@ KERNEL = "6.1"
 
 def tracked(*suffixes):
     """The project's own files: those in git, and new ones it does not ignore."""
-    said = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=TOP,
-                          text=True, capture_output=True, check=True).stdout.splitlines()
-    return [TOP / name for name in said if (TOP / name).is_file()
+    output = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=TOP,
+                            text=True, capture_output=True, check=True).stdout.splitlines()
+    return [TOP / name for name in output if (TOP / name).is_file()
             and (not suffixes or (TOP / name).suffix in suffixes)]
 
 
@@ -51,10 +51,10 @@ def kbuild(release, folder, *arguments):
     return quiet(["make", "-C", str(packages.headers(release)), f"M={folder}", "modules", *arguments])
 
 
-def no_finding(said):
-    assert "CHECK" in said, "sparse did not run"
+def no_finding(output):
+    assert "CHECK" in output, "sparse did not run"
     # The package for building has no vmlinux, which is about BTF and not about the code.
-    findings = [line for line in said.splitlines()
+    findings = [line for line in output.splitlines()
                 if re.search(r"warning|error", line, re.I) and "vmlinux" not in line]
     assert not findings, "\n".join(findings)
 
@@ -75,15 +75,15 @@ def test_modules_build_the_same_anywhere(tmp_path):
     """Built in two folders, stripped as the lab strips them: the same bytes.  The build ID, which
     stays in them, is of the debug information too: that names no folder of this clone."""
     release = packages.kernel_release(KERNEL)
-    made = []
+    builds = []
     for name in ("here", "there/deeper"):
         folder = tmp_path / name
         folder.mkdir(parents=True)
         build(release, folder, *image.module_flags(folder))
-        made.append({path.name: image.stripped(path) for path in folder.glob("*/*.ko")})
+        builds.append({path.name: image.stripped(path) for path in folder.glob("*/*.ko")})
         assert [path.name for path in folder.glob("*/*.ko")
                 if str(TOP).encode() in path.read_bytes()] == []
-    assert made[0] and made[0] == made[1]
+    assert builds[0] and builds[0] == builds[1]
 
 
 @pytest.fixture(scope="session")
@@ -154,9 +154,9 @@ def test_shell_scripts():
 
 def test_generated_shell_script(tmp_path):
     """What a scenario becomes is a script like another.  Not asked: words split on purpose."""
-    made = [scenario.load(path) for path in sorted((TOP / "bench/scenarios").glob("*.toml"))]
-    made.append(dataclasses.replace(made[0], before=cost.before("cubic"), after=cost.AFTER))
-    for number, each in enumerate(made):
+    scenarios = [scenario.load(path) for path in sorted((TOP / "bench/scenarios").glob("*.toml"))]
+    scenarios.append(dataclasses.replace(scenarios[0], before=cost.before("cubic"), after=cost.AFTER))
+    for number, each in enumerate(scenarios):
         script = tmp_path / f"{number}.sh"
         script.write_bytes(job.files(each)["run"])
         quiet(["shellcheck", "--exclude=SC2086,SC2010,SC2119,SC2120,SC2034,SC2043", str(script)])

@@ -223,12 +223,12 @@ class Steps:
         part = 1 if row["slow"] else Fraction(row["u"], u_max) if u_max else 0
         most = rtt * (1 + N * part)
         least = most if row["slow"] else most - 1 - Fraction(N * rtt, Q16)
-        found = []
+        values = []
         for tau in (least, most):
             alpha = max((2 * tau - dt) / (2 * tau + dt), Fraction(0))
-            found.append(alpha * last["bse"] + (1 - alpha) * row["s"])
+            values.append(alpha * last["bse"] + (1 - alpha) * row["s"])
         error = Fraction(1, 2) + Fraction(abs(row["s"] - last["bse"]), Q20)
-        assert min(found) - error <= row["bse"] <= max(found) + error
+        assert min(values) - error <= row["bse"] <= max(values) + error
         assert min(last["bse"], row["s"]) <= row["bse"] <= max(last["bse"], row["s"])
 
 

@@ -37,8 +37,8 @@ def test_what_the_oracle_saw(tmp_path, processes, ibk, mtsi):
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(processes), "--dist",
          "loadfile", "--rootdir", tmp_path, tmp_path], cwd=tmp_path, text=True, capture_output=True,
         env={**os.environ, "PYTHONPATH": str(TOP)})
-    said = done.stdout.splitlines()
-    assert said[-1] == "2 passed, 0 failed, 2 skipped", done.stdout + done.stderr
-    line, = [line for line in said if line.startswith("oracle: ")]
+    output = done.stdout.splitlines()
+    assert output[-1] == "2 passed, 0 failed, 2 skipped", done.stdout + done.stderr
+    line, = [line for line in output if line.startswith("oracle: ")]
     assert line == (f"oracle: {ibk + mtsi} window changes of {2 + (processes > 1)} runs recomputed: "
                     f"hybla_full 0, mtsi {mtsi}, ibk {ibk}, constant_rate 0, westwood_abse 0, satcc 0")

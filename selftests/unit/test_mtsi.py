@@ -31,8 +31,8 @@ def rule(function):
 
 def start(calc, function, cwnd, acks, f=0, target=INFINITE):
     """[cwnd, F, left] after each ACK."""
-    said = calc("start", *rule(function), target, f, cwnd, *acks)
-    return [said[at:at + 3] for at in range(0, len(said), 3)]
+    values = calc("start", *rule(function), target, f, cwnd, *acks)
+    return [values[at:at + 3] for at in range(0, len(values), 3)]
 
 
 TABLE = [

@@ -307,9 +307,9 @@ def test_a_namespace_without_a_name_may_hold_a_module(quiet_net, files):
 def test_who_holds_a_module_is_not_asked_of_one_namespace(quiet_net, files):
     """The holder may be in the first one."""
     write(files, loaded("satcc", references=2))
-    found = in_namespace(f"/run/netns/{quiet_net.sender}",
-                         lambda: doctor.examine(Host(quiet_net.root, quiet_net.sender)))
-    assert found == []
+    findings = in_namespace(f"/run/netns/{quiet_net.sender}",
+                            lambda: doctor.examine(Host(quiet_net.root, quiet_net.sender)))
+    assert findings == []
 
 
 def test_the_kernel_loads_the_default_policy_itself(quiet_net, files):
@@ -559,9 +559,9 @@ def test_drops_that_are_an_aqms_work_are_not_counted(quiet_net, files, monkeypat
     real = Host.run_json
     monkeypatch.setattr(Host, "run_json", lambda host, command: listed if command[0] == "tc"
                         else real(host, command))
-    found = findings_of_files(quiet_net)
-    assert [each.name for each in found] == (["qdisc-drops"] if drops else [])
-    assert not drops or f"dropped {drops} of" in found[0].text
+    findings = findings_of_files(quiet_net)
+    assert [each.name for each in findings] == (["qdisc-drops"] if drops else [])
+    assert not drops or f"dropped {drops} of" in findings[0].text
 
 
 @pytest.mark.parametrize("kind, command", [

@@ -259,8 +259,8 @@ def test_a_rule_for_some_destinations_does_not_decide_about_the_default_route(ne
     ([], "0.0.0.1"), (["0.0.0.0/1"], "128.0.0.1"), (["0.0.0.0/1", "128.0.0.0/1"], None),
     (["0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/2"], None), (["0.0.0.0/32", "0.0.0.2/31"], "0.0.0.1")])
 def test_an_address_outside_of_all_prefixes(taken, address):
-    found = route.address_outside(route.GLOBAL[4], [ipaddress.ip_network(text) for text in taken])
-    assert (found and str(found)) == address
+    outside = route.address_outside(route.GLOBAL[4], [ipaddress.ip_network(text) for text in taken])
+    assert (outside and str(outside)) == address
 
 
 # ---- ports -----------------------------------------------------------------

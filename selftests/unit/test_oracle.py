@@ -194,15 +194,15 @@ RESTART = {"what": CWND_EVENT, "arg": CWND_RESTART}
 TO_RECOVERY = {"what": SET_STATE, "arg": RECOVERY}
 
 
-@pytest.mark.parametrize("found, fine", [
+@pytest.mark.parametrize("actual, fine", [
     (after_held(100, 2), True), (after_held(99, 2), False), (after_held(101, 2), False),
     (after_held(60, 75), True),                 # the application used 20: (100 + 20) / 2
     (after_held(60, 74), False), (after_held(60, 75, pause_s=0.1), False),      # too soon for that
     (after_held(10, 75, **RESTART), True), (after_held(10, 2, **RESTART), False),
     (after_held(101, 75, **RESTART), False), (after_held(33, 2, **TO_RECOVERY), True),
     (after_held(33, 3, **TO_RECOVERY), False)])
-def test_what_the_core_may_do(found, fine):
-    assert (found is None) == fine
+def test_what_the_core_may_do(actual, fine):
+    assert (actual is None) == fine
 
 
 def reduction(kind=Ibk):

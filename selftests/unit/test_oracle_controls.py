@@ -32,7 +32,7 @@ def state_of(kind):
     return namedtuple("State", kind.LAYOUT)
 
 
-class Told:
+class Tale:
     """A flow of a model, call by call: each call's result is what the model itself makes of it.
 
     So a tale passes; what the tests ask is that one with a thing changed does not, and that the
@@ -86,18 +86,18 @@ class Told:
     def ack(self, after_ms=0, acked=1, **given):
         return self.tell(CONG_AVOID, after_ms, arg=acked, **given).cwnd
 
-    def check(self, said=None):
+    def check(self, calls=None):
         flow = model(self.kind, **self.parameters)
-        for call in said or self.calls:
+        for call in calls or self.calls:
             flow.take(call)
         return flow
 
-    def found(self, number, **fields):
+    def first_difference(self, number, **fields):
         """What is said of the tale with one call changed: (at which call, of what)."""
-        said = list(self.calls)
-        said[number] = said[number]._replace(**fields)
+        calls = list(self.calls)
+        calls[number] = calls[number]._replace(**fields)
         flow = model(self.kind, **self.parameters)
-        for call in said:
+        for call in calls:
             try:
                 flow.take(call)
             except Wrong as wrong:
@@ -139,57 +139,57 @@ def test_usecs_are_rounded_up_to_jiffies():
     (200, 8, 263), (300, 12, 4107), (400, 16, 65535), (600, 24, 65535), (25, 1, 2), (10, 1, 2)])
 def test_hybla_starts_with_rho_and_its_first_ack_gives_2_to_rho(rtt_ms, first, then):
     """2^8 - 1 + 8 = 263; the exponent stops at 16, the window at the clamp."""
-    told = Told(Hybla, srtt_us=1000 * rtt_ms)
-    assert told.calls[0].cwnd == first
-    assert told.ack() == then
+    tale = Tale(Hybla, srtt_us=1000 * rtt_ms)
+    assert tale.calls[0].cwnd == first
+    assert tale.ack() == then
 
 
 def test_hybla_rho_is_in_eighths_rounded_down():
     """30 ms: rho 1.125, 2^1.125 - 1 = 139/64 - 1 = 1.17 for 1.297 with rho 1.2."""
-    told = Told(Hybla, srtt_us=30_000)
-    windows = [told.ack() for _ in range(128)]
+    tale = Tale(Hybla, srtt_us=30_000)
+    windows = [tale.ack() for _ in range(128)]
     assert windows[-1] == 1 + 128 * (2 * 139 - 128) // 128
 
 
 @pytest.mark.parametrize("cwnd, acks", [(43, 64), (64, 64), (65, 128), (128, 128)])
 def test_hybla_of_a_short_path_loses_fractions(cwnd, acks):
     """rho 1: 128 / W in 1/128, rounded down, is 2 for W of 43 .. 64 and 1 up to 128."""
-    told = Told(Hybla, srtt_us=25_000)
-    told.base |= {"cwnd": cwnd, "ssthresh": 2}
-    assert [told.ack() for _ in range(acks)] == [cwnd] * (acks - 1) + [cwnd + 1]
+    tale = Tale(Hybla, srtt_us=25_000)
+    tale.base |= {"cwnd": cwnd, "ssthresh": 2}
+    assert [tale.ack() for _ in range(acks)] == [cwnd] * (acks - 1) + [cwnd + 1]
 
 
 @pytest.mark.parametrize("cwnd, acks, gain", [(20_000, 427, 10), (40_000, 1280, 10)])
 def test_hybla_of_a_long_path_loses_fractions(cwnd, acks, gain):
-    told = Told(Hybla, srtt_us=600_000)
-    told.base |= {"cwnd": cwnd, "ssthresh": 2}
-    windows = [told.ack() for _ in range(acks)]
+    tale = Tale(Hybla, srtt_us=600_000)
+    tale.base |= {"cwnd": cwnd, "ssthresh": 2}
+    windows = [tale.ack() for _ in range(acks)]
     assert windows[-1] == cwnd + gain > windows[-2]
 
 
 def test_hybla_never_learns_rho_where_it_began_without_an_rtt():
-    told = Told(Hybla, srtt_us=0)
+    tale = Tale(Hybla, srtt_us=0)
     for n in range(50):
-        told.ack(acked=1, srtt_us8=8 * 600_000)
-    assert told.model.rho == 1 and told.base["cwnd"] == 51
+        tale.ack(acked=1, srtt_us8=8 * 600_000)
+    assert tale.model.rho == 1 and tale.base["cwnd"] == 51
 
 
 def test_hybla_is_reno_outside_open():
-    told = Told(Hybla, cwnd=10)
-    told.tell(SET_STATE, arg=1)
-    told.base |= {"cwnd": 10, "ssthresh": 2}
-    assert [told.ack(acked=5) for _ in range(5)] == [10, 11, 11, 11, 12]    # 10 for one, then 11
-    told.check(told.calls[:2])
+    tale = Tale(Hybla, cwnd=10)
+    tale.tell(SET_STATE, arg=1)
+    tale.base |= {"cwnd": 10, "ssthresh": 2}
+    assert [tale.ack(acked=5) for _ in range(5)] == [10, 11, 11, 11, 12]    # 10 for one, then 11
+    tale.check(tale.calls[:2])
 
 
 def hybla():
-    told = Told(Hybla, srtt_us=100_000)
-    told.base["ssthresh"] = 50
+    tale = Tale(Hybla, srtt_us=100_000)
+    tale.base["ssthresh"] = 50
     for _ in range(20):
-        told.ack()
-    told.calls[1] = told.calls[1]._replace(ssthresh_old=50)
-    told.calls[0] = told.calls[0]._replace(ssthresh_old=50, ssthresh=50)
-    return told
+        tale.ack()
+    tale.calls[1] = tale.calls[1]._replace(ssthresh_old=50)
+    tale.calls[0] = tale.calls[0]._replace(ssthresh_old=50, ssthresh=50)
+    return tale
 
 
 @pytest.mark.parametrize("change, what", [
@@ -197,72 +197,72 @@ def hybla():
     ({"pacing_status": 1}, "pacing_status"), ({"cwnd_limited": 0}, "cwnd"), ({"clamp": 7}, "clamp"),
     ({"cwnd_old": 9}, "cwnd before the call")])
 def test_hybla_faults(change, what):
-    told = hybla()
-    told.check()
-    assert told.found(3, **change) == (3, what)
+    tale = hybla()
+    tale.check()
+    assert tale.first_difference(3, **change) == (3, what)
 
 
 @pytest.mark.parametrize("name", Hybla.FIELDS)
 def test_each_private_field_of_hybla_is_held(name):
-    told = hybla()
-    new = told.calls[7].new
-    assert told.found(7, new=new._replace(**{name: getattr(new, name) + 1})) == (7, name)
+    tale = hybla()
+    new = tale.calls[7].new
+    assert tale.first_difference(7, new=new._replace(**{name: getattr(new, name) + 1})) == (7, name)
 
 
 # -- westwood --------------------------------------------------------------------------------------
 
 def westwood(acks=200, every_ms=10, slow=0):
     """A segment acknowledged each 10 ms, RTT 100 ms: 1448 bytes in 2.5 jiffies."""
-    told = Told(Westwood, srtt_us=100_000, ssthresh=2)
+    tale = Tale(Westwood, srtt_us=100_000, ssthresh=2)
     for n in range(1, acks + 1):
-        told.tell(IN_ACK_EVENT, every_ms, arg=slow, snd_una=1448 * n)
-        told.tell(PKTS_ACKED, rtt_us=100_000, arg=1)
-        told.ack()
-    return told
+        tale.tell(IN_ACK_EVENT, every_ms, arg=slow, snd_una=1448 * n)
+        tale.tell(PKTS_ACKED, rtt_us=100_000, arg=1)
+        tale.ack()
+    return tale
 
 
 @pytest.mark.parametrize("slow", [0, 1])
 def test_westwood_measures_the_bandwidth(slow):
     """579.2 bytes a jiffy, of intervals of 26 or 27 jiffies; W is what 25 jiffies of that bring."""
-    told = westwood(slow=slow)
-    assert 0.93 * 579.2 <= told.model.bw_est <= 579.2
-    assert (told.model.rtt, told.model.rtt_min) == (25, 25)
-    told.tell(SSTHRESH)
-    told.base["ssthresh"] = told.calls[-1].ret
-    told.base |= {"cwnd": 5, "ca_state": RECOVERY, "undo_marker": 0}
-    event = told.tell(CWND_EVENT, arg=COMPLETE_CWR)
-    assert event.cwnd == event.ssthresh == told.model.bw_est * 25 // 1448 == 9
-    told.check(told.calls[:-1])
+    tale = westwood(slow=slow)
+    assert 0.93 * 579.2 <= tale.model.bw_est <= 579.2
+    assert (tale.model.rtt, tale.model.rtt_min) == (25, 25)
+    tale.tell(SSTHRESH)
+    tale.base["ssthresh"] = tale.calls[-1].ret
+    tale.base |= {"cwnd": 5, "ca_state": RECOVERY, "undo_marker": 0}
+    event = tale.tell(CWND_EVENT, arg=COMPLETE_CWR)
+    assert event.cwnd == event.ssthresh == tale.model.bw_est * 25 // 1448 == 9
+    tale.check(tale.calls[:-1])
 
 
 def test_westwood_measures_the_rtt_anew_after_a_timeout():
-    told = westwood()
-    told.tell(CWND_EVENT, arg=LOSS_EVENT)
-    assert told.model.reset_rtt_min and told.model.rtt_min == 25
-    told.tell(PKTS_ACKED, rtt_us=200_000, arg=1)
-    told.tell(IN_ACK_EVENT, 10, snd_una=1448 * 201)
-    assert told.model.rtt_min == 50 and not told.model.reset_rtt_min
+    tale = westwood()
+    tale.tell(CWND_EVENT, arg=LOSS_EVENT)
+    assert tale.model.reset_rtt_min and tale.model.rtt_min == 25
+    tale.tell(PKTS_ACKED, rtt_us=200_000, arg=1)
+    tale.tell(IN_ACK_EVENT, 10, snd_una=1448 * 201)
+    assert tale.model.rtt_min == 50 and not tale.model.reset_rtt_min
 
 
 def test_westwood_counts_duplicates_once():
     """Three duplicates, then an ACK of four: four segments in all."""
-    told = Told(Westwood)
-    told.tell(IN_ACK_EVENT, 1, arg=1, snd_una=1448)     # the first has nothing to be measured from
-    before = told.model.bk
+    tale = Tale(Westwood)
+    tale.tell(IN_ACK_EVENT, 1, arg=1, snd_una=1448)     # the first has nothing to be measured from
+    before = tale.model.bk
     for _ in range(3):
-        told.tell(IN_ACK_EVENT, 1, arg=1)
-    told.tell(IN_ACK_EVENT, 1, arg=1, snd_una=5 * 1448)
-    assert told.model.bk - before == 4 * 1448 and told.model.accounted == 0
+        tale.tell(IN_ACK_EVENT, 1, arg=1)
+    tale.tell(IN_ACK_EVENT, 1, arg=1, snd_una=5 * 1448)
+    assert tale.model.bk - before == 4 * 1448 and tale.model.accounted == 0
 
 
 @pytest.mark.parametrize("name", Westwood.FIELDS)
 def test_each_private_field_of_westwood_is_held(name):
-    told = westwood()
-    told.check()
-    at = next(n for n, call in enumerate(told.calls) if n > 200 and call.call == IN_ACK_EVENT
+    tale = westwood()
+    tale.check()
+    at = next(n for n, call in enumerate(tale.calls) if n > 200 and call.call == IN_ACK_EVENT
               and call.new.rtt_win_sx != call.old.rtt_win_sx)
-    new = told.calls[at].new
-    assert told.found(at, new=new._replace(**{name: getattr(new, name) + 3})) == (at, name)
+    new = tale.calls[at].new
+    assert tale.first_difference(at, new=new._replace(**{name: getattr(new, name) + 3})) == (at, name)
 
 
 # -- cubic -----------------------------------------------------------------------------------------
@@ -277,8 +277,8 @@ def test_the_cube_root_is_near(decade):
     (70, 100, 1), (70, 100, 4), (70, 100, 10), (700, 1000, 6)])
 def test_cubic_follows_the_curve(cwnd, most, after_s):
     """W(t) = C (t - K)^3 + W_max, C 0.4, K the cube root of (W_max - W) / C, t with the minimum RTT."""
-    told = Told(Cubic, cwnd=cwnd, ssthresh=2)
-    flow = told.model
+    tale = Tale(Cubic, cwnd=cwnd, ssthresh=2)
+    flow = tale.model
     flow.cwnd, flow.last_max_cwnd, flow.delay_min = cwnd, most, 100_000
     flow.epoch(1, 1000)
     flow.curve(1000 + after_s * HZ)
@@ -291,8 +291,8 @@ def test_cubic_follows_the_curve(cwnd, most, after_s):
 
 def test_cubic_is_no_slower_than_aimd():
     """An AIMD that keeps 717/1024 adds 3 (1 - b) / (1 + b) = 0.53 a round trip."""
-    told = Told(Cubic, ssthresh=2)
-    flow = told.model
+    tale = Tale(Cubic, ssthresh=2)
+    flow = tale.model
     flow.cwnd = flow.tcp_cwnd = 40
     flow.cnt, flow.ack_cnt, flow.tcp_cwnd = 4000, 40 * 100, 40
     flow.friendly()
@@ -300,140 +300,142 @@ def test_cubic_is_no_slower_than_aimd():
 
 
 def test_cubic_reduces_to_717_of_1024_and_remembers():
-    told = Told(Cubic, cwnd=100)
-    assert told.tell(SSTHRESH).ret == 70 and told.model.last_max_cwnd == 100
-    told.base["cwnd"] = 80          # it has not come back: another flow wants its part
-    assert told.tell(SSTHRESH).ret == 56 and told.model.last_max_cwnd == 80 * 1741 // 2048
-    told.base["cwnd"] = 2
-    assert told.tell(SSTHRESH).ret == 2
+    tale = Tale(Cubic, cwnd=100)
+    assert tale.tell(SSTHRESH).ret == 70 and tale.model.last_max_cwnd == 100
+    tale.base["cwnd"] = 80          # it has not come back: another flow wants its part
+    assert tale.tell(SSTHRESH).ret == 56 and tale.model.last_max_cwnd == 80 * 1741 // 2048
+    tale.base["cwnd"] = 2
+    assert tale.tell(SSTHRESH).ret == 2
 
 
 def test_hystart_ends_where_the_delay_of_a_whole_round_has_grown_by_an_eighth():
     """Of 100 ms, by more than 12.5 ms: at the ninth sample.  Of 600 ms, by more than 16."""
-    told = Told(Cubic, cwnd=20)
-    told.model.delay_min = 100_000
-    ends = [told.tell(PKTS_ACKED, 5, rtt_us=113_000, arg=1).ssthresh for _ in range(9)]
+    tale = Tale(Cubic, cwnd=20)
+    tale.model.delay_min = 100_000
+    ends = [tale.tell(PKTS_ACKED, 5, rtt_us=113_000, arg=1).ssthresh for _ in range(9)]
     assert ends == [INFINITE] * 8 + [20]
-    told = Told(Cubic, cwnd=20)
-    told.model.delay_min = 100_000
-    assert all(told.tell(PKTS_ACKED, 5, rtt_us=rtt_ms * 1000, arg=1).ssthresh == INFINITE
+    tale = Tale(Cubic, cwnd=20)
+    tale.model.delay_min = 100_000
+    assert all(tale.tell(PKTS_ACKED, 5, rtt_us=rtt_ms * 1000, arg=1).ssthresh == INFINITE
                for rtt_ms in [113] * 8 + [112] + [113] * 8)
     for rtt_us, last in ((616_000, INFINITE), (616_001, 20)):
-        told = Told(Cubic, cwnd=20)
-        told.model.delay_min = 600_000
-        ends = [told.tell(PKTS_ACKED, 5, rtt_us=rtt_us, arg=1).ssthresh for _ in range(9)]
+        tale = Tale(Cubic, cwnd=20)
+        tale.model.delay_min = 600_000
+        ends = [tale.tell(PKTS_ACKED, 5, rtt_us=rtt_us, arg=1).ssthresh for _ in range(9)]
         assert ends == [INFINITE] * 8 + [last]
 
 
 @pytest.mark.parametrize("paced, after_ms", [(0, 51), (1, 102)])
 def test_hystart_ends_where_acks_come_close_together_for_long(paced, after_ms):
     """Half the minimum of 100 ms and of the aggregation's 1 ms; all of it if the flow is paced."""
-    told = Told(Cubic, cwnd=20)
-    told.model.delay_min = 100_000
+    tale = Tale(Cubic, cwnd=20)
+    tale.model.delay_min = 100_000
     for n in range(1, 200):
-        call = told.tell(PKTS_ACKED, 1, rtt_us=100_000, arg=1, pacing_status_old=paced)
+        call = tale.tell(PKTS_ACKED, 1, rtt_us=100_000, arg=1, pacing_status_old=paced)
         if call.ssthresh < INFINITE:
             break
     assert n == after_ms and call.ssthresh == 20
-    told = Told(Cubic, cwnd=20)
-    told.model.delay_min = 100_000
-    assert all(told.tell(PKTS_ACKED, 3, rtt_us=100_000, arg=1).ssthresh == INFINITE for _ in range(100))
+    tale = Tale(Cubic, cwnd=20)
+    tale.model.delay_min = 100_000
+    assert all(tale.tell(PKTS_ACKED, 3, rtt_us=100_000, arg=1).ssthresh == INFINITE for _ in range(100))
 
 
 def cubic():
     """Slow start, a loss, Recovery, the curve: an ACK each 10 ms, 600 ms."""
-    told = Told(Cubic, cwnd=40, srtt_us=600_000)
+    tale = Tale(Cubic, cwnd=40, srtt_us=600_000)
     for n in range(10):
-        told.tell(PKTS_ACKED, 10, rtt_us=600_000, arg=1, snd_una=n * 1448)
-        told.ack()
-    told.tell(SSTHRESH)
-    told.base |= {"ssthresh": told.calls[-1].ret, "cwnd_cnt": 0}
-    told.tell(SET_STATE, arg=RECOVERY)
-    told.tell(SET_STATE, 600, arg=OPEN, undo_marker=5)
-    told.base["cwnd"] = told.base["ssthresh"]
+        tale.tell(PKTS_ACKED, 10, rtt_us=600_000, arg=1, snd_una=n * 1448)
+        tale.ack()
+    tale.tell(SSTHRESH)
+    tale.base |= {"ssthresh": tale.calls[-1].ret, "cwnd_cnt": 0}
+    tale.tell(SET_STATE, arg=RECOVERY)
+    tale.tell(SET_STATE, 600, arg=OPEN, undo_marker=5)
+    tale.base["cwnd"] = tale.base["ssthresh"]
     for n in range(10, 200):
-        told.tell(PKTS_ACKED, 10, rtt_us=600_000, arg=1, snd_una=n * 1448)
-        told.ack()
-    return told
+        tale.tell(PKTS_ACKED, 10, rtt_us=600_000, arg=1, snd_una=n * 1448)
+        tale.ack()
+    return tale
 
 
 def test_cubic_faults():
-    told = cubic()
-    told.check()
-    at = next(n for n, call in enumerate(told.calls) if n > 50 and call.cwnd != call.cwnd_old)
-    assert told.found(at, cwnd=told.calls[at].cwnd + 1) == (at, "cwnd")
-    assert told.found(at, cwnd=told.calls[at].cwnd_old) == (at, "cwnd")
-    at = next(n for n, call in enumerate(told.calls) if call.call == SSTHRESH)
-    assert told.found(at, ret=told.calls[at].ret - 1) == (at, "returned")
+    tale = cubic()
+    tale.check()
+    at = next(n for n, call in enumerate(tale.calls) if n > 50 and call.cwnd != call.cwnd_old)
+    assert tale.first_difference(at, cwnd=tale.calls[at].cwnd + 1) == (at, "cwnd")
+    assert tale.first_difference(at, cwnd=tale.calls[at].cwnd_old) == (at, "cwnd")
+    at = next(n for n, call in enumerate(tale.calls) if call.call == SSTHRESH)
+    assert tale.first_difference(at, ret=tale.calls[at].ret - 1) == (at, "returned")
 
 
 @pytest.mark.parametrize("name", Cubic.FIELDS)
 def test_each_private_field_of_cubic_is_held(name):
-    told = cubic()
-    new = told.calls[300].new
-    assert told.found(300, new=new._replace(**{name: (getattr(new, name) + 3) % 250})) == (300, name)
+    tale = cubic()
+    new = tale.calls[300].new
+    changed = new._replace(**{name: (getattr(new, name) + 3) % 250})
+    assert tale.first_difference(300, new=changed) == (300, name)
 
 
 def test_a_time_in_jiffies_is_held():
     """The curve's epoch began a tick later or earlier than it says."""
-    told = cubic()
-    at = next(n for n, call in enumerate(told.calls) if call.old.epoch_start != call.new.epoch_start
+    tale = cubic()
+    at = next(n for n, call in enumerate(tale.calls) if call.old.epoch_start != call.new.epoch_start
               and call.call == CONG_AVOID)
     for off in (-2, 2):
-        new = told.calls[at].new
-        assert told.found(at, new=new._replace(last_time=new.last_time + off))
+        new = tale.calls[at].new
+        assert tale.first_difference(at, new=new._replace(last_time=new.last_time + off))
 
 
 def test_cubic_waits_while_nothing_is_sent():
     """The curve goes on where it was: its start moves by the pause."""
-    told = cubic()
-    told.base["bytes_sent"] = 5000
-    told.ack(10)
-    started = told.model.epoch_start
-    told.model.sent_ns = told.t, told.t
-    told.tell(CWND_EVENT, 2000, arg=TX_START)
-    moved = told.calls[-1].new.epoch_start - started
+    tale = cubic()
+    tale.base["bytes_sent"] = 5000
+    tale.ack(10)
+    started = tale.model.epoch_start
+    tale.model.sent_ns = tale.t, tale.t
+    tale.tell(CWND_EVENT, 2000, arg=TX_START)
+    moved = tale.calls[-1].new.epoch_start - started
     assert 500 <= moved <= 503
-    told.check()
-    new = told.calls[-1].new
-    last = len(told.calls) - 1
-    assert told.found(last, new=new._replace(epoch_start=started)) == (last, "epoch_start")
-    assert told.found(last, new=new._replace(epoch_start=started + 600)) == (last, "epoch_start")
+    tale.check()
+    new = tale.calls[-1].new
+    last = len(tale.calls) - 1
+    assert tale.first_difference(last, new=new._replace(epoch_start=started)) == (last, "epoch_start")
+    assert tale.first_difference(last, new=new._replace(epoch_start=started + 600)) == (
+        last, "epoch_start")
 
 
 # -- the core, of policies that it tells less ------------------------------------------------------
 
 def test_the_core_after_undo_and_recovery():
-    told = cubic()
-    told.tell(SSTHRESH, prior_cwnd=50, prior_ssthresh=80)
-    told.base |= {"ssthresh": told.calls[-1].ret, "cwnd_cnt": 0, "prior_cwnd": 50, "prior_ssthresh": 80}
-    told.tell(SET_STATE, arg=RECOVERY)
-    told.tell(UNDO, cwnd_old=told.base["cwnd"] - 3)
-    told.base |= {"cwnd": told.calls[-1].ret, "ssthresh": 80}
-    told.tell(SET_STATE, arg=OPEN)
-    told.ack()
-    told.check()
-    opens = len(told.calls) - 2
-    half = told.calls[opens].cwnd_old // 2
-    assert told.found(opens, cwnd_old=half) == (opens, "cwnd before the call")
-    assert told.found(opens, ssthresh_old=40) == (opens, "ssthresh before the call")
-    told = cubic()
-    recovered = 1 + next(n for n, call in enumerate(told.calls)
+    tale = cubic()
+    tale.tell(SSTHRESH, prior_cwnd=50, prior_ssthresh=80)
+    tale.base |= {"ssthresh": tale.calls[-1].ret, "cwnd_cnt": 0, "prior_cwnd": 50, "prior_ssthresh": 80}
+    tale.tell(SET_STATE, arg=RECOVERY)
+    tale.tell(UNDO, cwnd_old=tale.base["cwnd"] - 3)
+    tale.base |= {"cwnd": tale.calls[-1].ret, "ssthresh": 80}
+    tale.tell(SET_STATE, arg=OPEN)
+    tale.ack()
+    tale.check()
+    opens = len(tale.calls) - 2
+    half = tale.calls[opens].cwnd_old // 2
+    assert tale.first_difference(opens, cwnd_old=half) == (opens, "cwnd before the call")
+    assert tale.first_difference(opens, ssthresh_old=40) == (opens, "ssthresh before the call")
+    tale = cubic()
+    recovered = 1 + next(n for n, call in enumerate(tale.calls)
                          if call.call == SET_STATE and call.arg == OPEN)
-    assert told.found(recovered, cwnd_old=told.calls[recovered].cwnd_old // 2) == \
+    assert tale.first_difference(recovered, cwnd_old=tale.calls[recovered].cwnd_old // 2) == \
         (recovered, "cwnd before the call")
 
 
 def test_the_core_at_a_timeout():
-    told = cubic()
-    told.tell(SSTHRESH)
-    told.base |= {"ssthresh": told.calls[-1].ret, "cwnd_cnt": 0}
-    told.tell(CWND_EVENT, arg=LOSS_EVENT)
-    told.base["cwnd"] = 4
-    told.tell(SET_STATE, arg=LOSS, in_flight_old=3, undo_marker=1, prior_ssthresh=40)
-    told.check()
-    last = len(told.calls) - 1
-    assert told.found(last, in_flight_old=7) == (last, "cwnd before the call")
+    tale = cubic()
+    tale.tell(SSTHRESH)
+    tale.base |= {"ssthresh": tale.calls[-1].ret, "cwnd_cnt": 0}
+    tale.tell(CWND_EVENT, arg=LOSS_EVENT)
+    tale.base["cwnd"] = 4
+    tale.tell(SET_STATE, arg=LOSS, in_flight_old=3, undo_marker=1, prior_ssthresh=40)
+    tale.check()
+    last = len(tale.calls) - 1
+    assert tale.first_difference(last, in_flight_old=7) == (last, "cwnd before the call")
 
 
 # -- the other witnesses ---------------------------------------------------------------------------
@@ -534,7 +536,7 @@ class Seen:
             (b"\1\1\5" + bytes([2 + len(option)]) + option if blocks else b"")
 
 
-def found(change, **how):
+def first_difference(change, **how):
     """Which checks find something in a run that was changed, and what of."""
     return {(difference.check, difference.wrong.what)
             for difference in witnesses.hold(Seen(change=change, **how)).differences}
@@ -572,8 +574,8 @@ def probe_of(number, **fields):
     (field_of(30, pacing_rate_old=10_000_000), ("rate", "sk_pacing_rate")),
     (field_of(30, pacing_rate_old=10_000), ("rate", "sk_pacing_rate"))])
 def test_each_contradiction_is_found(change, expected):
-    assert expected in found(change)
-    assert {check for check, _ in found(change)} == {expected[0]}
+    assert expected in first_difference(change)
+    assert {check for check, _ in first_difference(change)} == {expected[0]}
 
 
 def test_growth_that_nothing_filled_is_found():
@@ -583,7 +585,7 @@ def test_growth_that_nothing_filled_is_found():
             row |= {"cwnd_old": 10 + n, "cwnd": 11 + n, "is_cwnd_limited": 1, "cwnd_limited": 1,
                     "pacing_rate_old": 0, "pacing_rate": 0}
             seen.probes[n]["snd_cwnd"] = 10 + n
-    assert ("filled", "cwnd") in found(greedy, most=13, paced=0)
+    assert ("filled", "cwnd") in first_difference(greedy, most=13, paced=0)
     held = witnesses.hold(Seen(change=greedy, most=13, paced=0))
     difference = next(each for each in held.differences if each.check == "filled")
     # In slow start it may grow to twice what is out.
@@ -603,15 +605,15 @@ def test_a_policy_takes_over_a_window_that_is_filled_or_not(jump, at, is_found):
             seen.probes[n] |= {"snd_cwnd": cwnd, "ssthresh": 5}
             cwnd = 20 if n == jump else cwnd + (n == at)
             row["cwnd"] = cwnd
-    assert (("filled", "cwnd") in found(taken_over, most=13, paced=0)) == is_found
+    assert (("filled", "cwnd") in first_difference(taken_over, most=13, paced=0)) == is_found
 
 
 def test_a_burst_while_paced_is_found():
     def burst(seen):
         for send in seen.sends[40:50]:
             send[0] = seen.sends[50][0]
-    assert found(burst) == {("paced", "bytes at once")}
-    assert not found(burst, paced=0)
+    assert first_difference(burst) == {("paced", "bytes at once")}
+    assert not first_difference(burst, paced=0)
 
 
 def test_a_packet_left_to_the_device_to_cut_is_as_many_segments():
@@ -639,12 +641,12 @@ def test_segments_that_come_twice_are_counted_twice():
         seen.acks.insert(61, [t + 1, at, ((20 * MSS, 21 * MSS),)])
         for row in seen.records[61:]:
             row["delivered_old"] += 1
-    assert not found(again)
+    assert not first_difference(again)
 
     def denied(seen):
         again(seen)
         del seen.sends[-1]          # nothing was sent again: it is not believed
-    assert found(denied) == {("delivered", "segments delivered")}
+    assert first_difference(denied) == {("delivered", "segments delivered")}
 
 
 def test_sacked_segments_are_delivered():

@@ -254,30 +254,30 @@ def test_none_is_an_empty_cell(tmp_path, event, column, none):
 
 def test_relative_numbers_go_on_where_the_wires_wrap(tmp_path):
     isn = 2**32 - 1000
-    made = [long(0, payload(schema.SEGMENT, **V4, seq=isn, snd_una=isn, snd_nxt=isn, flags=2))]
+    records = [long(0, payload(schema.SEGMENT, **V4, seq=isn, snd_una=isn, snd_nxt=isn, flags=2))]
     for sent in range(0, 10**10, 10**9):
         here = (isn + sent) & 0xFFFFFFFF
-        made.append(record(snd_una=here, snd_nxt=(here + 5000) & 0xFFFFFFFF,
-                           ack=(here - 300) & 0xFFFFFFFF))
-    rows, _ = decoded(folder(tmp_path, [page(0, *made[:6]), page(1, *made[6:])]))
+        records.append(record(snd_una=here, snd_nxt=(here + 5000) & 0xFFFFFFFF,
+                              ack=(here - 300) & 0xFFFFFFFF))
+    rows, _ = decoded(folder(tmp_path, [page(0, *records[:6]), page(1, *records[6:])]))
     assert rows[0]["seq_rel"] == rows[0]["una_rel"] == 0 and rows[0]["seq"] == isn
     assert [(row["una_rel"], row["nxt_rel"], row["ack_rel"]) for row in rows[1:]] \
         == [(sent, sent + 5000, sent - 300) for sent in range(0, 10**10, 10**9)]
 
 
 def test_relative_numbers_of_flows_do_not_mix(tmp_path):
-    made = [record(cookie=1 + number % 2, snd_una=[7000, 90][number % 2] + number * 10)
-            for number in range(6)]
-    rows, found = decoded(folder(tmp_path, [page(0, *made)]))
-    assert [row["una_rel"] for row in rows] == [0, 0, 20, 20, 40, 40] and found.flows == 2
+    records = [record(cookie=1 + number % 2, snd_una=[7000, 90][number % 2] + number * 10)
+               for number in range(6)]
+    rows, summary = decoded(folder(tmp_path, [page(0, *records)]))
+    assert [row["una_rel"] for row in rows] == [0, 0, 20, 20, 40, 40] and summary.flows == 2
 
 
 def test_a_syn_begins_anew(tmp_path):
     """A socket that connects once more."""
-    made = [record(snd_una=500), record(snd_una=700),
-            long(0, payload(schema.SEGMENT, **V4, seq=10**9, snd_una=10**9, flags=2)),
-            record(snd_una=10**9 + 1)]
-    rows, _ = decoded(folder(tmp_path, [page(0, *made)]))
+    records = [record(snd_una=500), record(snd_una=700),
+               long(0, payload(schema.SEGMENT, **V4, seq=10**9, snd_una=10**9, flags=2)),
+               record(snd_una=10**9 + 1)]
+    rows, _ = decoded(folder(tmp_path, [page(0, *records)]))
     assert [row["una_rel"] for row in rows] == [0, 200, 0, 1]
 
 
@@ -289,8 +289,8 @@ def test_other_events_are_passed_over(tmp_path):
 def test_a_recording_with_calls_of_a_congestion_control_has_the_other_rows(tmp_path):
     """As a run of the lab has them: their bytes are no cells of the table."""
     call = payload("cc_call", **V4, cwnd=5, priv=b"\x05" * 104)
-    rows, found = decoded(folder(tmp_path, [page(0, record(), long(0, call), record())]))
-    assert [row["ev"] for row in rows] == [schema.ACK] * 2 and not found.missed
+    rows, summary = decoded(folder(tmp_path, [page(0, record(), long(0, call), record())]))
+    assert [row["ev"] for row in rows] == [schema.ACK] * 2 and not summary.missed
 
 
 @given(st.lists(st.lists(st.integers(0, 1 << 30), max_size=30), min_size=1, max_size=4),
@@ -301,20 +301,20 @@ def test_cpus_are_merged_by_time(tmp_path_factory, cpus, each):
     for number, deltas in enumerate(cpus):
         now, pages_of = 0, []
         for first in range(0, len(deltas), each):
-            made, start = [], now
+            records, start = [], now
             for delta in deltas[first:first + each]:
                 now += delta
-                made += [extend(delta), record(len=number, snd_nxt=len(wanted))]
+                records += [extend(delta), record(len=number, snd_nxt=len(wanted))]
                 wanted.append((now, number, len(wanted)))
-            pages_of.append(page(start, *made))
+            pages_of.append(page(start, *records))
         blobs.append(pages_of)
     rows, _ = decoded(folder(path, *blobs))
     got = [(row["t_ns"], row["len"], row["snd_nxt"]) for row in rows]
     assert [now for now, _, _ in got] == sorted(now for now, _, _ in wanted)
     assert sorted(got) == sorted(wanted)
     for number in range(len(cpus)):
-        mine = [row[2] for row in got if row[1] == number]
-        assert mine == sorted(mine)
+        own = [row[2] for row in got if row[1] == number]
+        assert own == sorted(own)
 
 
 STATS = "entries: 0\noverrun: {}\ncommit overrun: {}\ndropped events: {}\nread events: 9\n"
@@ -332,28 +332,28 @@ STATS = "entries: 0\noverrun: {}\ncommit overrun: {}\ndropped events: {}\nread e
 ])
 def test_missing_records_have_rows_and_are_summed(tmp_path, missed, stats, lost, rows, total, unsure):
     blobs = [page(5, record()), page(9, record(), missed=missed)]
-    got, found = decoded(folder(tmp_path, blobs, stats=[stats] if stats else [], lost=lost))
-    told = [row for row in got if row["ev"] == schema.MISSED]
-    assert [row.get("missed") for row in told] == rows
-    assert (found.missed, found.unsure) == (total, unsure)
-    assert bool(found.causes) == bool(total or unsure)
+    got, summary = decoded(folder(tmp_path, blobs, stats=[stats] if stats else [], lost=lost))
+    missing = [row for row in got if row["ev"] == schema.MISSED]
+    assert [row.get("missed") for row in missing] == rows
+    assert (summary.missed, summary.unsure) == (total, unsure)
+    assert bool(summary.causes) == bool(total or unsure)
     assert [row["ev"] for row in got].count(schema.ACK) == 2
     if missed != 0:             # between the two records
         assert got[1]["ev"] == schema.MISSED and got[1]["t_ns"] == 9
     assert log.main(["decode", str(tmp_path), "-o", str(tmp_path / "t")]) == (3 if rows else 0)
 
 
-@pytest.mark.parametrize("blob, said", [
+@pytest.mark.parametrize("blob, message", [
     (page(0, record())[:3000], "truncated within a page"),
     (page(0, record()) + struct.pack("<QQ", 0, 5000) + b"\0" * 4080, "at byte 4096"),
     (page(0, record(), struct.pack("<II", 0, 200)), "at byte 0"),
     (page(0, struct.pack("<I", 5)), "at byte 0"), (page(0, b"abc"), "at byte 0")],
     ids=["cut", "too long", "past the end", "past the end, short", "less than a word"])
-def test_a_broken_recording_is_one_line(tmp_path, capsys, blob, said):
+def test_a_broken_recording_is_one_line(tmp_path, capsys, blob, message):
     folder(tmp_path, [blob])
     assert log.main(["decode", str(tmp_path), "-o", str(tmp_path / "out.tsv")]) == 1
     err = capsys.readouterr().err
-    assert said in err and err.count("\n") == 1 and err.startswith("satcc-log: ")
+    assert message in err and err.count("\n") == 1 and err.startswith("satcc-log: ")
     assert not [each for each in tmp_path.iterdir() if each.name.startswith("out")]
 
 
@@ -375,11 +375,11 @@ def test_no_recording_is_one_line(tmp_path, capsys):
 
 @pytest.fixture
 def recording(tmp_path):
-    made = [long(1000, payload(schema.SEGMENT, **V4, seq=100, snd_una=100, flags=2)),
-            record(delta=600_000_000 & (1 << 27) - 1, snd_una=101, ack=101, rtt_us=600_000, mss=1448,
-                   ssthresh=2**31 - 1),
-            long(5, payload(schema.WINDOW, **V4, cwnd_old=10, cwnd=11, reason=2))]
-    return folder(tmp_path / "recording", [page(10**18, *made), page(2 * 10**18, record(), missed=3)])
+    records = [long(1000, payload(schema.SEGMENT, **V4, seq=100, snd_una=100, flags=2)),
+               record(delta=600_000_000 & (1 << 27) - 1, snd_una=101, ack=101, rtt_us=600_000, mss=1448,
+                      ssthresh=2**31 - 1),
+               long(5, payload(schema.WINDOW, **V4, cwnd_old=10, cwnd=11, reason=2))]
+    return folder(tmp_path / "recording", [page(10**18, *records), page(2 * 10**18, record(), missed=3)])
 
 
 @pytest.mark.parametrize("name, form", [("t.tsv", None), ("t.csv", None), ("t.ndjson", None),
@@ -464,8 +464,8 @@ def test_the_table_has_the_headers_fields():
 def test_codes_have_the_modules_names():
     source = (TOP / "modules/satcc_log.h").read_text()
     numbers = re.findall(r"^\tSATCC_LOG_(\w+),", source, re.M)
-    said = dict(re.findall(r'{ SATCC_LOG_(\w+),\s*"(\w+)" }', HEADER))
-    assert tuple(said[name] for name in numbers) == schema.REASONS
+    names = dict(re.findall(r'{ SATCC_LOG_(\w+),\s*"(\w+)" }', HEADER))
+    assert tuple(names[name] for name in numbers) == schema.REASONS
     states = re.findall(r'{ TCP_CA_(\w+),\s*"(\w+)" }', ENTRY)
     # enum tcp_ca_state of the kernel's include/uapi/linux/tcp.h.
     assert tuple(name for _, name in states) == schema.CA_STATES \
@@ -492,12 +492,12 @@ def options_of(parser_help):
     ("satcc-log", (["record"], ["decode"])), ("satcc-plot", ([],))])
 def test_the_manual_has_every_option(program, commands):
     manual = (TOOLS / f"{program}.1").read_text()
-    told = {"-" + "".join(words.replace("Fl ", "-").split()) for words in re.findall(
+    in_manual = {"-" + "".join(words.replace("Fl ", "-").split()) for words in re.findall(
         r"Fl ((?:Fl )?[a-z][a-z-]*)", manual)} - {"-e"}             # ss -e
-    there = set()
+    in_help = set()
     for command in commands:
-        there |= options_of(run(TOOLS / program, *command, "--help").stdout)
-    assert told == there
+        in_help |= options_of(run(TOOLS / program, *command, "--help").stdout)
+    assert in_manual == in_help
 
 
 def test_manuals_are_well_formed():
@@ -509,7 +509,7 @@ def test_manuals_are_well_formed():
 
 # ---- filters ---------------------------------------------------------------
 
-@pytest.mark.parametrize("made, wanted", [
+@pytest.mark.parametrize("filters, wanted", [
     (dict(), ""),
     (dict(port=["5001"]), "(sport == 5001 || dport == 5001)"),
     (dict(port=["5001-5003"]),
@@ -533,17 +533,17 @@ def test_manuals_are_well_formed():
      "(sport == 80 || dport == 80) && ((daddr4 >= 0xc0000201 && daddr4 <= 0xc0000201) || "
      '(daddr4 >= 0xc0000209 && daddr4 <= 0xc0000209)) && cc == "bbr" && (len > 0)'),
 ])
-def test_filter_strings(made, wanted):
-    assert tracefs.filter_of(**made) == wanted
+def test_filter_strings(filters, wanted):
+    assert tracefs.filter_of(**filters) == wanted
 
 
-@pytest.mark.parametrize("made", [
+@pytest.mark.parametrize("filters", [
     dict(port=["0"]), dict(port=["70000"]), dict(port=["9-5"]), dict(port=["x"]),
     dict(peers=["2001:db8::1"]), dict(peers=["2001:db8::/65"]), dict(peers=["nonsense"]),
     dict(names=['a" || 1 == "1']), dict(names=["a" * 16]), dict(namespaces=["no such name"])])
-def test_a_filter_on_an_unknown_field_is_refused(made):
+def test_a_filter_on_an_unknown_field_is_refused(filters):
     with pytest.raises(tracefs.TraceError) as caught:
-        tracefs.filter_of(**made)
+        tracefs.filter_of(**filters)
     assert "\n" not in str(caught.value)
 
 
@@ -652,8 +652,8 @@ def flows_of(*rows):
 
 
 def flow_of(*rows):
-    (found,), _ = flows_of(*rows)[0].values(), None
-    return found
+    (flow_rows,), _ = flows_of(*rows)[0].values(), None
+    return flow_rows
 
 
 def sent(t, seq, **more):
@@ -671,16 +671,16 @@ SYN = sent(100.0, 0, flags=2, len=0)
 
 def test_short_goodput_by_hand():
     """1000 bytes a second are 8 kbit/s, from the first second on and after the window has moved on."""
-    found = flow_of(SYN, *(acked(100.0 + second, 1 + 1000 * second) for second in range(1, 21)))
-    at, mbit = flow.short_goodput(*flow.received(found), 20.0)
+    flow_rows = flow_of(SYN, *(acked(100.0 + second, 1 + 1000 * second) for second in range(1, 21)))
+    at, mbit = flow.short_goodput(*flow.received(flow_rows), 20.0)
     assert at.tolist() == list(range(1, 21))
     assert mbit == pytest.approx([0.008] * 20)
 
 
 def test_short_goodput_starts_in_what_there_is():
     """Nothing in the first five seconds, 10 kB at once, nothing more."""
-    found = flow_of(SYN, acked(104.5, 1), acked(105.5, 10001), acked(120.0, 10001))
-    _, mbit = flow.short_goodput(*flow.received(found), 20.0)
+    flow_rows = flow_of(SYN, acked(104.5, 1), acked(105.5, 10001), acked(120.0, 10001))
+    _, mbit = flow.short_goodput(*flow.received(flow_rows), 20.0)
     share = [0] * 5 + [80 / second for second in (6, 7, 8, 9)] + [8] * 6 + [0] * 5
     assert mbit * 1000 == pytest.approx(share)
 
@@ -689,9 +689,9 @@ def test_sack_leaves_no_step_of_a_long_recovery():
     """One segment is missing for 30 s while one a second comes behind it; then all is acknowledged.
     Counting ACKs alone there would be nothing, then thirty times the rate."""
     seconds = range(1, 31)
-    found = flow_of(SYN, *(acked(100.0 + second, 1, sacked=second) for second in seconds),
-                    acked(130.5, 31001), acked(140.5, 31001))
-    _, mbit = flow.short_goodput(*flow.received(found), 40.0)
+    flow_rows = flow_of(SYN, *(acked(100.0 + second, 1, sacked=second) for second in seconds),
+                        acked(130.5, 31001), acked(140.5, 31001))
+    _, mbit = flow.short_goodput(*flow.received(flow_rows), 40.0)
     # At 30 s 30 kB are there, at 30.5 s 31 kB, and no more.
     assert mbit[:31] * 1000 == pytest.approx([8] * 31)
     assert mbit[31:] * 1000 == pytest.approx([8 * (31 - second) / 10 for second in range(22, 31)])
@@ -702,44 +702,44 @@ def test_sack_leaves_no_step_of_a_long_recovery():
 
 def test_received_bytes_are_never_taken_back():
     """A receiver may take back what it has told in SACK."""
-    found = flow_of(SYN, acked(101.0, 1, sacked=5), acked(102.0, 1, sacked=2), acked(103.0, 3001))
-    assert flow.received(found)[1].tolist() == [5000, 5000, 5000]
+    flow_rows = flow_of(SYN, acked(101.0, 1, sacked=5), acked(102.0, 1, sacked=2), acked(103.0, 3001))
+    assert flow.received(flow_rows)[1].tolist() == [5000, 5000, 5000]
 
 
 def test_goodput_is_the_highest_ack_by_the_time_it_took():
-    found = flow_of(SYN, acked(100.5, 1), acked(102.0, 250_001), acked(110.0, 250_001))
-    assert flow.goodput(found) == pytest.approx(1.0)
+    flow_rows = flow_of(SYN, acked(100.5, 1), acked(102.0, 250_001), acked(110.0, 250_001))
+    assert flow.goodput(flow_rows) == pytest.approx(1.0)
     assert flow.goodput(flow_of(SYN, acked(100.5, 1))) != flow.goodput(flow_of(SYN))     # both NaN
 
 
 def test_without_the_syn_data_begin_at_0():
-    found = flow_of(acked(100.0, 0), acked(101.0, 125_000))
-    assert flow.received(found)[1][-1] == 125_000
-    assert flow.goodput(found) == pytest.approx(1.0)
+    flow_rows = flow_of(acked(100.0, 0), acked(101.0, 125_000))
+    assert flow.received(flow_rows)[1][-1] == 125_000
+    assert flow.goodput(flow_rows) == pytest.approx(1.0)
 
 
 def test_gaps_are_between_segments_with_data():
-    found = flow_of(SYN, sent(101.0, 1), sent(101.002, 1001), sent(101.003, 2001, len=0),
-                    sent(101.012, 1, retrans=1))
-    t, gap, again = flow.gaps(found)
+    flow_rows = flow_of(SYN, sent(101.0, 1), sent(101.002, 1001), sent(101.003, 2001, len=0),
+                        sent(101.012, 1, retrans=1))
+    t, gap, again = flow.gaps(flow_rows)
     assert t == pytest.approx([1.002, 1.012]) and gap == pytest.approx([2, 10])
     assert again.tolist() == [False, True]
 
 
 def test_gaps_at_the_pacing_rate():
-    found = flow_of(sent(0, 0, pacing_rate=250_000, pacing_status=1),
-                    sent(1, 0, pacing_rate=250_000), sent(2, 0, pacing_status=1))
-    t, gap = flow.paced_gaps(found)
+    flow_rows = flow_of(sent(0, 0, pacing_rate=250_000, pacing_status=1),
+                        sent(1, 0, pacing_rate=250_000), sent(2, 0, pacing_status=1))
+    t, gap = flow.paced_gaps(flow_rows)
     assert (t.tolist(), gap.tolist()) == ([0.0], [4.0])
 
 
 def test_spans_of_a_state():
-    found = flow_of(SYN, acked(101, 1), acked(102, 1, ca_state="Recovery"),
-                    sent(103, 1, ca_state="Recovery"), acked(104, 1), acked(105, 1, ca_state="Loss"),
-                    acked(107, 1, ca_state="Loss"))
-    assert flow.spans(found, "Recovery") == [(2, 4)]
-    assert flow.spans(found, "Loss") == [(5, 7)]
-    assert flow.spans(found, "CWR") == []
+    flow_rows = flow_of(SYN, acked(101, 1), acked(102, 1, ca_state="Recovery"),
+                        sent(103, 1, ca_state="Recovery"), acked(104, 1), acked(105, 1, ca_state="Loss"),
+                        acked(107, 1, ca_state="Loss"))
+    assert flow.spans(flow_rows, "Recovery") == [(2, 4)]
+    assert flow.spans(flow_rows, "Loss") == [(5, 7)]
+    assert flow.spans(flow_rows, "CWR") == []
 
 
 def test_many_congestion_controls_are_few_words():
@@ -817,9 +817,9 @@ def test_the_list_has_every_flow_the_largest_first(drawn):
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["cookie 9", "cookie 10"]
 
 
-def axes_of(graph, found, limits=(0.0, 20.7)):
+def axes_of(graph, flow_rows, limits=(0.0, 20.7)):
     with matplotlib.rc_context(plot.STYLE):
-        return plot.draw_one(graph, found, limits, flow.Missing())
+        return plot.draw_one(graph, flow_rows, limits, flow.Missing())
 
 
 @pytest.mark.parametrize("graph", plot.GRAPHS, ids=lambda graph: graph.key)
@@ -842,8 +842,8 @@ def test_a_table_with_one_event_is_drawn(graph, event):
 
 @pytest.mark.parametrize("graph", plot.GRAPHS, ids=lambda graph: graph.key)
 def test_a_part_is_drawn(graph):
-    found = flow_of(*transfer())
-    assert axes_of(graph, found, (5.0, 6.0)).axes[0].get_xlim() == (5.0, 6.0)
+    flow_rows = flow_of(*transfer())
+    assert axes_of(graph, flow_rows, (5.0, 6.0)).axes[0].get_xlim() == (5.0, 6.0)
 
 
 def test_infinite_ssthresh_is_not_drawn():
@@ -854,12 +854,12 @@ def test_infinite_ssthresh_is_not_drawn():
     assert cwnd.get_ydata().tolist() == [10, 20, 30]
 
 
-@pytest.mark.parametrize("text, said", [
+@pytest.mark.parametrize("text, message", [
     ("", "not a table"), ("x\ty\n", "not a table"), ("t_s\tev\n", "no flow in this table")])
-def test_a_figure_that_cannot_be_drawn_is_one_line(tmp_path, text, said):
+def test_a_figure_that_cannot_be_drawn_is_one_line(tmp_path, text, message):
     (tmp_path / "t.tsv").write_text(text)
     done = run(TOOLS / "satcc-plot", tmp_path / "t.tsv", "-o", tmp_path)
-    assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 1 and message in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path):

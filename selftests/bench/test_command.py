@@ -115,7 +115,7 @@ def test_each_flow_is_described_from_a_capture_or_its_senders_counters(run):
 
 
 @pytest.mark.parametrize("more", [{"capture": False}, {"captures": ["bottleneck"]}, {"captures": []}])
-def test_without_the_senders_capture_its_kernel_is_asked(run, more):
+def test_without_a_senders_capture_tcp_info_is_used(run, more):
     assert command.describe(run(**more), 0) == \
         "1001 bytes in 0.200 s of sending, by sender, 1 retransmissions"
 

@@ -284,7 +284,7 @@ def test_each_mode_is_played_once_with_its_events():
     assert len(by_mode["all three"].trace) == 3
 
 
-def test_overhead_is_what_is_more_than_without():
+def test_overhead_is_the_difference_to_a_run_without_the_logger():
     plain = overhead.Overhead("not loaded", 1_000_000, 100, 50, 0)
     on = overhead.Overhead("ack_received", 1_100_000, 100, 50, 50)
     first, second = overhead.table([plain, on])

@@ -172,7 +172,7 @@ def number_of(text: str) -> bool:
     return any(character.isdigit() for character in text)
 
 
-def test_a_threshold_is_the_papers_by_its_own_words_or_said_to_be_ours():
+def test_a_threshold_quotes_the_paper_or_is_marked_as_ours():
     """A claim with a number has either; one with neither, or both, leaves open whose it is."""
     for one in loaded():
         for claim in one.claims:

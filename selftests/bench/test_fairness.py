@@ -95,7 +95,7 @@ def test_utilisation_counts_a_packet_once(shared):
     assert fairness.link_utilisation(shared) == pytest.approx((1202 - 2) * 8000 / (1e6 * 10))
 
 
-def test_a_connection_that_is_not_there_is_an_error(shared):
+def test_a_missing_connection_is_an_error(shared):
     with pytest.raises(LabError, match="port 5009"):
         fairness.acked_bytes(shared.read("sample-20-near").decode(), 5009)
     with pytest.raises(LabError, match="two times"):
@@ -182,7 +182,7 @@ def test_every_share_is_measured_where_it_is_sampled(henderson):
                 assert not cell.scenario.capture
 
 
-def test_only_the_long_connection_has_k(henderson):
+def test_k_applies_to_the_long_connection_only(henderson):
     for cell in henderson["figure10"].cells:
         ours = [flow.source for flow in cell.scenario.flows if flow.cc == "ibk"]
         assert ours == ([] if cell.labels["K"] == "1" else

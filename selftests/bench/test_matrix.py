@@ -119,7 +119,7 @@ def report(differences=(), counts=None, unchecked=None):
     (report(counts={"ibk": SimpleNamespace(changes=0)}), "ibk: no window has changed"),
     (report(unchecked={"ibk": "moved"}), "ibk: moved"),
     (report(differences=[ValueError("cwnd should be 3, is 4\n  because")]), "cwnd should be 3, is 4")])
-def test_the_oracle_has_something_to_check_and_nothing_to_say(monkeypatch, counts, finding):
+def test_the_oracle_checks_windows_and_sees_no_difference(monkeypatch, counts, finding):
     monkeypatch.setattr(checks.oracle, "check", lambda run: counts)
     run = SimpleNamespace(scenario=checks.with_cc(kernels.load(), "ibk"))
     assert cause(checks.same_windows, run) == finding
@@ -148,7 +148,7 @@ class Asked:
             raise self.says
 
 
-def test_an_answer_is_kept_until_a_source_or_the_kernel_changes(kernel, monkeypatch, tmp_path):
+def test_a_result_is_kept_until_a_source_or_the_kernel_changes(kernel, monkeypatch, tmp_path):
     asked = Asked()
     check = Check("build", asked, ("Kbuild",))
     assert results.answer(kernel, check)[0]["cell"] == "ok"
@@ -180,7 +180,7 @@ def test_a_finding_is_kept_and_another_error_is_not(kernel):
     assert cell["cell"] == "ok" and not was_kept
 
 
-def test_an_answer_is_of_the_sources_as_they_were_when_it_was_asked(kernel, monkeypatch, tmp_path):
+def test_a_result_belongs_to_the_sources_at_the_start_of_its_check(kernel, monkeypatch, tmp_path):
     """A source that changes while a guest runs makes the answer an old one."""
     source = tmp_path / "source"
     source.write_text("before")
@@ -192,7 +192,7 @@ def test_an_answer_is_of_the_sources_as_they_were_when_it_was_asked(kernel, monk
     assert results.answer(kernel, check)[1]
 
 
-def test_a_damaged_answer_is_asked_again(kernel):
+def test_a_check_with_a_damaged_result_is_repeated(kernel):
     asked = Asked()
     check = Check("build", asked, ("Kbuild",))
     results.answer(kernel, check)
@@ -231,7 +231,7 @@ def test_a_row_goes_on_where_it_was_interrupted(asked):
     assert row["cells"] == {"load": "ok", "oracle": "ok"}
 
 
-def test_what_needs_a_failed_check_is_not_asked(asked):
+def test_a_check_that_depends_on_a_failed_one_is_not_made(asked):
     first, second = asked
     first.says = Finding("boot of 6.1: Kernel panic")
     row, = results.rows(None, ["6.1"], False, print, print)
@@ -239,7 +239,7 @@ def test_what_needs_a_failed_check_is_not_asked(asked):
     assert second.count == 0
 
 
-def test_a_kernel_that_cannot_be_had_has_no_row_and_is_named(asked):
+def test_a_kernel_that_apt_cannot_fetch_has_no_row_and_is_named(asked):
     reasons = {}
     rows = results.rows(None, ["5.10", "6.1"], False, print, reasons.__setitem__)
     assert [row["series"] for row in rows] == ["6.1"] and reasons == {"5.10": "no packaged kernel 5.10"}

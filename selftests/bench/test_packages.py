@@ -66,7 +66,7 @@ def test_a_kernel_is_of_the_first_suite_that_has_it(archive):
     assert packages.suite_of("4.19.0-1-amd64") == ""
 
 
-def test_an_unknown_series_is_named_beside_those_there_are(archive):
+def test_an_unknown_series_is_an_error_with_the_known_series(archive):
     with pytest.raises(LabError, match=r"no packaged kernel 9\.9 .*5\.10, 5\.10-rt, 6\.1.*newest\)"):
         packages.kernel_release("9.9")
     assert set(archive) == {""}
@@ -128,7 +128,7 @@ def test_headers_in_a_root_are_used_from_inside_it(root, monkeypatch, tmp_path):
     assert ran[1][0] == "make" and f"M={tmp_path / 'out'}" in ran[1]
 
 
-def test_what_is_built_in_a_root_is_keyed_by_its_packages(root, monkeypatch):
+def test_a_build_in_a_root_is_keyed_by_its_packages(root, monkeypatch):
     """The host's compiler has no part in it."""
     monkeypatch.setattr(image, "toolchain", lambda compiler="gcc": pytest.fail("asked the host"))
     first = image.module_key(root, [])
@@ -136,7 +136,7 @@ def test_what_is_built_in_a_root_is_keyed_by_its_packages(root, monkeypatch):
     assert image.module_key(root, []) != first
 
 
-def test_a_missing_script_about_sparse_is_supplied_and_one_that_is_there_kept(root):
+def test_a_missing_sparse_script_is_supplied_and_an_existing_one_kept(root):
     script = root / "scripts/checker-valid.sh"
     packages._complete(root)
     assert script.read_text() == packages.CHECKER_VALID and script.stat().st_mode & 0o111

@@ -145,7 +145,7 @@ def test_an_error_names_the_file_and_the_mistake(change, message):
     assert "one.toml" in str(caught.value)
 
 
-def test_set_reaches_lists_quoted_keys_and_what_is_not_there():
+def test_set_reaches_lists_quoted_keys_and_missing_tables():
     table = {"hop": [{"name": "a"}, {"name": "b"}]}
     experiment.put(table, "hop.b.forward.rate_mbit", 2, "here")
     experiment.put(table, "hop.*.x", 1, "here")
@@ -205,7 +205,7 @@ keep = { file = ["large"] }
         experiment.load_all(["caini"], tmp_path)
 
 
-def test_some_of_anothers_axes_come_before_ones_own(tmp_path):
+def test_copied_axes_come_before_the_files_own(tmp_path):
     """A value of one's own is set after the other's: it is what counts."""
     folder = tmp_path / "caini"
     folder.mkdir()
@@ -273,7 +273,7 @@ def test_a_half_made_paper_is_one_line(tmp_path, files, error):
         experiment.load_all(folder=tmp_path)
 
 
-def test_an_unknown_paper_is_told_those_that_there_are(tmp_path):
+def test_an_unknown_paper_is_an_error_with_the_known_papers(tmp_path):
     with pytest.raises(LabError, match="no paper caine: there are henderson, marchese, caini, "):
         experiment.load_all(["caine"])
 
@@ -283,7 +283,7 @@ def test_an_unknown_paper_is_told_those_that_there_are(tmp_path):
     (["marchese/table1", "TCP=Vegas"], "marchese/table1: no cell with TCP=Vegas; its axes: .*TCP="),
     (["marchese/table1", "MTSI"], "marchese/table1: no cell with MTSI; its axes: "),
 ])
-def test_a_cell_that_is_not_there_is_told_the_axes(words, error):
+def test_an_unknown_cell_is_an_error_with_the_axes(words, error):
     with pytest.raises(LabError, match=error):
         command.cells_of(words[0], words[1:])
 
@@ -536,7 +536,7 @@ def test_a_split_flows_cause_comes_from_its_first_connection():
     assert text.startswith("reno (its connection to the proxy): 700 segments")
 
 
-def test_what_is_known_of_a_split_flow_ends_at_the_proxy(monkeypatch):
+def test_facts_of_a_split_flow_end_at_the_proxy(monkeypatch):
     """The proxy's own socket has the same port at the receiver: windows would be of both."""
     played = read().cells[0].scenario
     hops = (dataclasses.replace(played.hops[0], pep="cubic"), *played.hops[1:])
@@ -553,7 +553,7 @@ def test_a_cause_says_that_the_value_was_never_reached():
     assert verdict.cause(case(ours=None)).startswith("It never reached the value. ")
 
 
-def test_the_cause_of_a_gain_is_what_it_is_computed_from():
+def test_the_cause_of_a_gain_is_in_its_two_values():
     text = verdict.of_gain([("MTSI", "(run a)", 12.0, 10.0), ("Reno", "(run b)", 5.0, None)])
     assert "MTSI is 1.20 times the paper's 10 (run a); Reno is 5" in text and "(run b)" in text
 
@@ -676,7 +676,7 @@ def test_a_run_that_never_reached_the_value(tmp_path):
     assert claim["of"] == len(claim["pairs"]) == 2      # and it is in the claim, as the worst
 
 
-def test_a_claim_without_all_of_its_pairs_has_no_verdict(tmp_path):
+def test_a_claim_with_an_unmeasured_pair_has_no_verdict(tmp_path):
     one = read()
     data = results.Results(finished(tmp_path, [one], left_out=1), [one], tmp_path).as_dict()
     claim, = data["experiments"][0]["claims"]
@@ -709,7 +709,7 @@ def test_a_failed_claim_names_the_other_side(tmp_path):
 
 
 @pytest.mark.parametrize("left_out", [0, 4])
-def test_the_report_is_drawn_from_what_is_there(tmp_path, left_out):
+def test_the_report_is_drawn_from_the_finished_runs(tmp_path, left_out):
     both = with_gain()
     measured = results.Results(finished(tmp_path, both, left_out=left_out), both, tmp_path)
     about = {"kernel": "6.1.0", "emulator": "QEMU 7.2", "seeds": 1, "date": "2026-01-01", "commit": None}
@@ -749,7 +749,7 @@ def contests_of(tmp_path, *experiments, values=VALUES):
     return data, tables.contests(data)["GEO"]
 
 
-def test_what_is_asked_twice_of_the_same_runs_counts_once(tmp_path):
+def test_a_question_asked_twice_of_the_same_runs_counts_once(tmp_path):
     data, once = contests_of(tmp_path, read())
     again = {**copy.deepcopy(data["experiments"][0]), "metric": "throughput_kbyte", "better": "more"}
     other = {**copy.deepcopy(again), "arguments": {"flow": 1}}
@@ -762,7 +762,7 @@ def test_what_is_asked_twice_of_the_same_runs_counts_once(tmp_path):
     assert count(other) == count(drops) == 4
 
 
-def test_like_is_counted_with_like(tmp_path):
+def test_contests_are_counted_by_question_and_settings(tmp_path):
     """A policy may be the fastest and lose the most: two questions, two winners."""
     data, _ = contests_of(tmp_path, read())
     drops = {**copy.deepcopy(data["experiments"][0]), "metric": "retransmits", "better": "more"}
@@ -839,7 +839,7 @@ def test_an_oracles_difference_is_found():
 
 # ---- the workflow ----------------------------------------------------------
 
-def test_the_workflow_wants_what_is_not_there(tmp_path):
+def test_the_workflow_plays_only_missing_jobs(tmp_path):
     """A dry run names the jobs that have no file yet, and the report."""
     one = read()
     planned = finished(tmp_path, [one], left_out=4)
@@ -894,7 +894,7 @@ def test_numbers_are_made_plain():
         cell._plain(float("nan"))
 
 
-def test_the_command_line_lists_what_there_is():
+def test_papers_list_prints_every_experiment():
     done = subprocess.run([sys.executable, "-m", "bench", "papers", "--help"], text=True,
                           capture_output=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 0 and "cell JOB" in done.stdout

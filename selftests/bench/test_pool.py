@@ -65,7 +65,7 @@ def test_the_longest_is_played_first_and_runs_keep_the_items_order(one_core):
     assert lab.played == [(name, b"6.1", False) for name in ("long", "middle", "short")]
 
 
-def test_the_first_error_ends_it_and_nothing_else_begins(one_core):
+def test_the_first_error_stops_the_pool(one_core):
     lab = Lab(fails=["middle"])
     items = [Item(f"short {n}", 1 / (1 + n)) for n in range(50)] + [Item("long", 9), Item("middle", 5)]
     with pytest.raises(LabError, match="middle failed"):

@@ -132,7 +132,7 @@ def test_rivals_faster_link_and_cost(text):
             assert instructions[policies.index(row["policy"])] == f"{row['per_ack']:.0f}"
 
 
-def test_the_acceptance_suite_names_a_link_once_and_what_none_reaches(text):
+def test_the_acceptance_table_names_a_link_once_and_unreached_objectives(text):
     head, *rows = rows_of(text, "acceptance")
     assert head[:4] == ["link", "size", "satcc", "cubic"]
     assert [row[:4] for row in rows] == [["L", "1 MB", "5.00", "> 120"],
@@ -151,7 +151,7 @@ def test_the_papers_verdicts(text):
             "of what depends on chance 1 to 8 seeds.)") in text
 
 
-def test_a_table_says_where_it_is_from_and_stays_without_figures(text):
+def test_a_table_names_its_source_and_is_kept_without_figures(text):
     made_on = ", Linux 6.1.0-56-amd64, QEMU 7.2.22, commit unknown"
     assert text.count("`make bench`" + made_on) == len(NAMES) - 2
     assert text.count("`make geo`" + made_on) == 1

@@ -63,7 +63,7 @@ def test_a_flow_that_ends_elsewhere_is_not_in_the_capture():
         received.arrivals(made([(0, 0, 100)], to="wired"))
 
 
-def test_of_several_connections_the_one_with_the_payload():
+def test_the_connection_with_most_payload_is_the_flows():
     """iperf3's own talk begins first."""
     talk = [captures.packet(SYN_S - 1, 39999, PORT, 0, pcap.SYN),
             captures.packet(SYN_S - 0.5, 39999, PORT, 1, pcap.ACK, 37)]

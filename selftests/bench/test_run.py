@@ -137,7 +137,7 @@ def test_a_kept_run_is_served_once_it_is_verified(lab, capsys):
 @pytest.mark.parametrize("name, content", [
     ("flow-0.json", b'{"cc": "reno", "options": 7, "min_rtt": 123456}'),
     ("sender.pcap", CAPTURE[:4]), ("qdisc-r1.json", None), ("receiver.pcap", b"not of this run")])
-def test_a_run_that_was_touched_is_played_anew(lab, capsys, name, content):
+def test_a_run_with_a_changed_file_is_played_again(lab, capsys, name, content):
     folder = lab.run(made()).folder
     if content is None:
         (folder / name).unlink()
@@ -154,13 +154,13 @@ def test_a_run_that_was_touched_is_played_anew(lab, capsys, name, content):
 
 
 @pytest.mark.parametrize("text", ["{}", "cut", '{"files": {}, "hash": "another"}'])
-def test_a_run_whose_record_was_touched_is_played_anew(lab, capsys, text):
+def test_a_run_with_a_changed_record_is_played_again(lab, capsys, text):
     (lab.run(made()).folder / "meta.json").write_text(text)
     assert not lab.run(made()).from_cache
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_a_kept_run_passes_the_check_of_today(lab, capsys, monkeypatch):
+def test_a_kept_run_must_pass_the_present_check(lab, capsys, monkeypatch):
     lab.run(made())
     monkeypatch.setattr(play, "check", lambda scenario, files: (_ for _ in ()).throw(
         LabError("flow 0: a rule that was added")) if lab.played == 1 else None)
@@ -194,7 +194,7 @@ def test_firmware_is_what_the_emulator_would_load(monkeypatch, tmp_path):
 
 # ---- what killed processes leave -------------------------------------------
 
-def test_a_killed_process_leaves_nothing_for_ever(lab, build, monkeypatch):
+def test_scratch_folders_of_killed_processes_are_removed(lab, build, monkeypatch):
     """The next Lab removes what is of processes that are gone, and nothing of those that live."""
     monkeypatch.setattr(tempfile, "tempdir", str(build / "tmp"))
     folders = {"machine": build / "lab", "image": build / "lab", "part": build / "runs/3d",
@@ -322,7 +322,7 @@ def test_gdb_has_a_kept_run_played(lab):
     assert lab.played == 2
 
 
-def test_what_is_no_stored_job_is_one_line(tmp_path):
+def test_a_folder_without_a_job_is_one_line(tmp_path):
     with pytest.raises(LabError, match="is not the folder of a stored job"):
         repeat.again(tmp_path, Console(file=io.StringIO()))
 
@@ -335,7 +335,7 @@ def test_the_series_of_a_release(release, series):
 
 # ---- prune -----------------------------------------------------------------
 
-def test_prune_keeps_what_would_be_found(lab, build, monkeypatch):
+def test_prune_keeps_runs_that_would_be_reused(lab, build, monkeypatch):
     kept = lab.run(made()).folder
     lab.image = image.Image("6.1.0-1-amd64", None, None, "image of yesterday", (), {})
     old = lab.run(made()).folder
@@ -362,7 +362,7 @@ def test_prune_keeps_what_would_be_found(lab, build, monkeypatch):
     assert prune.prune() == (0, 0)
 
 
-def test_beyond_the_limit_the_runs_used_longest_ago_go(lab, build, monkeypatch):
+def test_beyond_the_limit_the_least_recently_used_runs_are_removed(lab, build, monkeypatch):
     chosen = [dataclasses.replace(made(), seed=seed) for seed in (1, 2, 3)]
     folders = [lab.run(one).folder for one in chosen]
     for age, folder in enumerate(reversed(folders)):
@@ -376,7 +376,7 @@ def test_beyond_the_limit_the_runs_used_longest_ago_go(lab, build, monkeypatch):
 
 
 @pytest.mark.parametrize("size", ["", "-1", "20 GB", "inf", "nan"])
-def test_a_limit_that_is_no_size_is_an_error(monkeypatch, size):
+def test_an_invalid_size_limit_is_an_error(monkeypatch, size):
     monkeypatch.setenv("SATCC_RUNS_GB", size)
     with pytest.raises(LabError, match=f"SATCC_RUNS_GB={size}: not a number of gigabytes"):
         prune.limit_bytes()
@@ -440,7 +440,7 @@ def test_a_tree_is_keyed_by_packages_and_versions(build, apt):
     assert unpacked(tree) == {"busybox_2_amd64.deb"} and packages.manifest(tree) != manifest
 
 
-def test_a_tree_without_a_manifest_is_made_anew_or_offline_kept(build, apt):
+def test_a_tree_without_a_manifest_is_made_again_or_kept_offline(build, apt):
     """As those of before manifests are."""
     tree = build / "guest-programs"
     packages.unpack(["busybox"], tree, False)
@@ -479,7 +479,7 @@ def test_a_digest_knows_which_folder_a_file_is_in(tmp_path, monkeypatch):
     assert image.digest([tmp_path / "mtsi/bwe.h"]) != image.digest([tmp_path / "modules/bwe.h"])
 
 
-def test_what_is_built_is_keyed_by_compiler_and_flags(monkeypatch, tmp_path):
+def test_a_build_is_keyed_by_compiler_and_flags(monkeypatch, tmp_path):
     kdir = tmp_path / "headers/usr/src/linux"
     kdir.mkdir(parents=True)
     (kdir / ".kernelvariables").write_text("override ARCH = x86\nCC = $(CROSS_COMPILE)gcc-12\n")

@@ -215,7 +215,7 @@ PAPER_MISTAKES = [
       for name, data, path in mistakes(experiment.Like, LIKE["like"]))]
 
 
-def test_the_unspoilt_file_is_read(tmp_path):
+def test_the_unchanged_file_is_read(tmp_path):
     assert scenario.load(write(tmp_path, SCENARIO)).flows[0].changes == ((100, "reno"),)
     for data in (EXPERIMENT, GAIN, LIKE):
         assert load_paper(write(tmp_path, data)).cells
@@ -347,7 +347,7 @@ def test_a_file_that_is_not_toml_is_one_line(tmp_path, content, message):
         one_line(load, path, message)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file(tmp_path):
     for load in (scenario.load, experiment.load):
         with pytest.raises(LabError, match="^no file .*/none.toml$"):
             load(tmp_path / "none.toml")
@@ -385,7 +385,7 @@ def test_every_argument_of_a_metric_has_a_type():
         assert metrics.arguments_of(name)
 
 
-def test_what_code_makes_is_held_against_the_same():
+def test_scenarios_made_by_code_are_checked_too():
     small = scenario.from_dict({"title": "small", **SMALL})
     assert small.check() is small
     wrong = dataclasses.replace(small, flows=(dataclasses.replace(small.flows[0], bytes=-5),))
@@ -393,7 +393,7 @@ def test_what_code_makes_is_held_against_the_same():
         wrong.check()
 
 
-def test_what_make_bench_and_make_geo_read(tmp_path):
+def test_make_bench_and_make_geo_read_their_data_files(tmp_path):
     for load, file, kind in ((comparison.plan, "compare.toml", comparison.Comparison),
                              (geo.load, "geo.toml", geo.Suite)):
         right = schema.parsed(comparison.HERE / file)

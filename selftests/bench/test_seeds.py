@@ -74,7 +74,7 @@ def test_a_verdict_open_after_one_seed_gets_three(tmp_path):
     assert done.of("Reno") == done.of("Hybla") == (3, "reproduced")
 
 
-def test_more_where_three_do_not_do(tmp_path):
+def test_a_verdict_open_after_three_seeds_gets_more(tmp_path):
     """By the spread seen, and no more than decides it."""
     wide = {"Reno": [2.0, 2.25, 1.75, 2.02, 1.98, 2.0, 2.01, 2.0], "Hybla": NEAR["Hybla"]}
     done = Played(tmp_path, [only()], wide).to_the_end()
@@ -100,7 +100,7 @@ def test_uncounted_values_get_no_more_seeds(tmp_path):
     assert [one.what for one in seeds.verdicts(done.found, done.data)] == []
 
 
-def test_the_time_bounds_it_and_the_cheapest_come_first(tmp_path):
+def test_the_budget_bounds_more_seeds_and_the_cheapest_come_first(tmp_path):
     """Hybla's transfer is made the longer one."""
     def change(data):
         data["axis"][1]["values"][1]["set"]["flow.*.bytes"] = 50_000_000

@@ -27,11 +27,11 @@ def of_value(values, paper, null=None, **changed):
 @pytest.mark.parametrize("ours, expected", [
     (115, REPRODUCED), (85, REPRODUCED), (116, SAME_ORDER), (300, SAME_ORDER), (34, SAME_ORDER),
     (301, NOT), (33, NOT), (-100, NOT)])
-def test_a_value_of_no_null(ours, expected):
+def test_a_value_without_a_null(ours, expected):
     assert of_value([ours], 100) == expected
 
 
-def test_a_value_never_reached_is_reproduced_only_where_the_papers_was_neither():
+def test_a_value_never_reached_is_reproduced_only_if_the_paper_has_never():
     assert of_value([None], 10) == NOT
     assert of_value([None], experiment.NEVER) == REPRODUCED
     assert of_value([10], experiment.NEVER) == NOT
@@ -66,7 +66,7 @@ def test_a_value_is_judged_by_the_effect_that_the_paper_shows(ours, expected):
     assert verdict.of_value(read(), [ours], 12.57).verdict == REPRODUCED, "by the tolerance alone"
 
 
-def test_ours_is_an_effect_beside_our_own_null():
+def test_our_effect_is_measured_from_our_own_null():
     """Doing nothing is not doing something on hosts that are faster than the paper's."""
     assert of_value([12.57], 12.57, verdict.Null(13.96, 12.57)) == NOT
     assert of_value([12.57], 12.57, verdict.Null(13.96, 12.0)) == NOT
@@ -95,7 +95,7 @@ REPEATABLE = settings(derandomize=True, database=None, deadline=None, max_exampl
 
 @REPEATABLE
 @given(paper=FIGURES, null=FIGURES, ours=FIGURES, null_ours=FIGURES)
-def test_nothing_is_reproduced_that_is_as_near_to_the_null(paper, null, ours, null_ours):
+def test_no_value_as_near_to_the_null_is_reproduced(paper, null, ours, null_ours):
     """Whatever the figures; nor what our own null would have."""
     one, without = read_once(), verdict.Null(null, null_ours)
     class_of = verdict.of_value(one, [ours], paper, without).verdict
@@ -205,7 +205,7 @@ def test_an_open_pair_says_how_many_seeds_it_takes():
         apart, 95, abs(sum(apart) / 3)) > 3
 
 
-def test_within_looks_at_the_interval_too():
+def test_a_claim_within_needs_the_whole_interval_inside():
     assert of_seeds("within", [100.0, 101.0, 102.0], [101.0, 102.0, 103.0], 0.02).verdict == HOLDS
     assert of_seeds("within", [80.0, 101.0, 122.0], [101.0, 102.0, 103.0], 0.02).verdict == UNSURE
     far = of_seeds("within", [80.0, 81.0, 82.0], [101.0, 102.0, 103.0], 0.02)
@@ -258,7 +258,7 @@ def test_uncounted_values_are_shown_marked_and_not_counted(tmp_path, kind):
 @pytest.mark.parametrize("change", [
     lambda data: data["claim"][0].update(uncounted={"kind": "repeat", "why": "said before"}),
     put(uncounted=[{"kind": "repeat", "why": "said before", "claims": True}])])
-def test_a_claim_that_is_no_finding(tmp_path, change):
+def test_an_uncounted_claim_is_shown_and_not_counted(tmp_path, change):
     data = data_of(tmp_path, change)
     claim, = data["experiments"][0]["claims"]
     assert claim["verdict"] == HOLDS

@@ -333,7 +333,7 @@ def test_page_needs_nothing_from_outside(written, page):
     assert not re.search(r"https?://|url\(|@import|<script|<link", html)
 
 
-def test_plots_are_files_that_stand_alone(data, written):
+def test_plots_are_self_contained_files(data, written):
     files = sorted(p.name for p in (written.parent / "plots").iterdir())
     assert files == sorted(f"{link}-{key}.svg" for link in
                            ("2-mbit-s", "10-mbit-s")
@@ -431,7 +431,7 @@ def test_median_and_range_of_the_seeds():
     assert (cell.text, cell.spread) == ("4.00", "3.00–5.00 (2 of 3)")
 
 
-def test_never_counts_as_the_worst_not_as_missing():
+def test_a_value_never_reached_counts_as_the_worst():
     some, most, none = cells_of(
         {"some": [3.0, None, 4.0], "most": [None, 2.0, None],
          "none": [None, None, None]}, endless=True)
@@ -572,7 +572,7 @@ def table_after(page: Page, *header: str) -> list[list[str]]:
     return tables_after[0][2:]
 
 
-def test_a_run_without_them_has_no_such_sections(page, data):
+def test_a_run_without_optional_data_has_no_such_sections(page, data):
     text = " ".join("".join(page.text).split())
     assert "What an ACK costs" not in text and "random loss where" in text
     assert "oracle" not in text and "Jain" not in text + console_text(data)
@@ -602,7 +602,7 @@ def test_cost_is_shown_per_ack_and_by_callback(full, full_page):
     assert f"{hits} of" in text
 
 
-def test_a_callback_seen_at_one_loss_only_has_dashes_at_the_other(full):
+def test_a_callback_without_calls_at_a_loss_has_dashes(full):
     data = json.loads(json.dumps(webpage.plain(full)))
     del data["cost"]["rows"][0]["callbacks"][2]
     last = [row for row in tables.cost_breakdown(data) if row["name"] == "hybla_full_min_tso_segs"]
@@ -673,7 +673,7 @@ def test_the_dots_have_room(full, width):
             assert not b.overlaps(c), (text, other)
 
 
-def test_the_whole_page_stands_alone_and_comes_from_the_json(full, tmp_path):
+def test_the_whole_page_is_self_contained_and_made_from_the_json(full, tmp_path):
     first = webpage.write_report(full, tmp_path / "a")
     again = json.loads(webpage.write_json(full, tmp_path).read_text(encoding="utf-8"))
     assert webpage.write_report(again, tmp_path / "b").read_bytes() == first.read_bytes()

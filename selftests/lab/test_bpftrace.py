@@ -183,7 +183,7 @@ def test_every_line_of_cwnd_is_a_change(outage):
     check_cwnd(outage)
 
 
-def test_every_line_of_cwnd_is_a_change_of_the_port_it_was_told(marks):
+def test_every_line_of_cwnd_is_a_change_on_the_given_port(marks):
     check_cwnd(marks)
 
 

@@ -96,7 +96,7 @@ def flows(fastopen_lab):
 
 
 @pytest.mark.parametrize("route, before", PAIRS)
-def test_the_other_ones_bytes_change_nothing(flows, route, before):
+def test_bytes_of_the_other_policy_change_nothing(flows, route, before):
     """As the flow that had the route's policy alone: window, ssthresh, rate, time, what it reports."""
     flow, alone = flows[f"{route}.{before}"], flows[f"{route}.alone"]
     assert (flow["deferred"], flow["set"], flow["used"]) == (1, before, route)

@@ -187,7 +187,7 @@ def test_iperf3_gives_its_own_report(lab, geo):
     assert run.json("flow-0.json")["end"]["sum_sent"]["bytes"] >= 500_000
 
 
-def test_run_remembers_what_it_was(lab, lossy):
+def test_a_run_stores_its_scenario_and_kernel(lab, lossy):
     run = lab.run(lossy)
     assert run.meta["kernel"] == lab.image.release
     assert run.meta["seed"] == 1 and run.meta["scenario_digest"] == lossy.digest()

@@ -48,7 +48,7 @@ def test_a_row_can_fail(row, passed):
     assert row.passed is passed
 
 
-def test_the_interval_shown_is_of_99_percent():
+def test_the_interval_shown_is_the_99_percent_interval():
     """scipy.stats.binom.interval(0.99, 1000, 0.05) is (33, 69)."""
     row = calibrate.binomial("", 50, 1000, 0.05)
     assert (row.low, row.high) == pytest.approx((3.3, 6.9))

@@ -536,14 +536,14 @@ def overheads(lab, geo):
         for mode in overhead.MODES])}
 
 
-def test_off_it_costs_nothing(overheads):
+def test_without_an_event_on_the_logger_costs_nothing(overheads):
     """Within what two runs differ by that have other things in memory, some 50 of 50 000
     instructions.  That there are no hooks at all, satcc_log_module.sh tests."""
     off = overheads["no event on"]
     assert abs(off["per_segment"]) < 0.005 * off["busy_per_segment"]
 
 
-def test_on_it_costs_less_than_3000_instructions_a_record(overheads):
+def test_with_events_on_a_record_costs_less_than_3000_instructions(overheads):
     """Of a single event: what a packet costs, at either end, with its record or without."""
     for event in overhead.EVENTS:
         assert 300 < overheads[event]["per_packet"] < 3000

@@ -115,7 +115,7 @@ def test_a_longer_path(lab, geo):
     assert max(at[41]) < 620_000
 
 
-def test_the_rate_is_the_windows(lab, geo):
+def test_the_pacing_rate_follows_the_window(lab, geo):
     """At each ACK after START: 120 % of W segments in srtt, to the byte a second."""
     _, flow_calls = play(lab, geo, loss_pct=1, seconds=15)
     paced = [call for call in acks(flow_calls) if call.new.mode != START]

@@ -123,7 +123,7 @@ def probe_repairs(run):
 
 
 @pytest.mark.parametrize("before", [(), ((3, 4),)], ids=["first loss", "after a recovery"])
-def test_a_tail_loss_is_the_airs(lab, geo, before):
+def test_a_tail_loss_sets_the_estimate(lab, geo, before):
     """The last segment of a burst is lost, and a probe repairs it.  The window becomes the estimate, and
     not 80 % of what it was, whether the flow has had a loss before or not."""
     run = tail_losses(lab, geo, CC, 9, [*before, (6, BURST - 1)])
@@ -184,7 +184,7 @@ def test_a_full_queue_of_this_host_reduces(lab, geo):
     dict(seconds=20, rate_mbit=10, rtt_ms=100, queue_bdp=0.2),
     dict(seconds=30, change=[from_then_on(8, loss_pct=30), from_then_on(12)]),
 ], ids=["loss", "no SACK", "short queue", "much loss"])
-def test_a_window_stands_on_a_flight(lab, geo, path):
+def test_growth_is_bounded_by_the_flight(lab, geo, path):
     """One ACK adds no more than it acknowledged, without SACK no more than two; and a window that grows
     in recovery is at most twice what is in flight and was just delivered.  Where more is in flight than
     the window, the window is that, and at most half of what was delivered goes out."""

@@ -171,7 +171,7 @@ def test_spelling():
         ".py", ".c", ".h", ".md", ".toml", ".sh", ".j2"))])
 
 
-def test_nothing_of_a_machine_is_named():
+def test_no_path_of_a_machine_is_named():
     """No path of the machine it was written on, and no address to fetch packages from."""
     for path in tracked():
         # The first line of debian/copyright is an address by which its format is known.

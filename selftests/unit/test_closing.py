@@ -29,7 +29,7 @@ def test_without(): pytest.skip("no wish")
 
 
 @pytest.mark.parametrize("processes, ibk, mtsi", [(0, 4, 4), (2, 8, 5)])
-def test_what_the_oracle_saw(tmp_path, processes, ibk, mtsi):
+def test_the_closing_line_counts_the_oracles_windows(tmp_path, processes, ibk, mtsi):
     """A run that several have seen counts once."""
     for name, text in (("conftest.py", CONFTEST), ("test_a.py", TESTS), ("test_b.py", TESTS)):
         (tmp_path / name).write_text(text)

@@ -146,7 +146,7 @@ def test_growth_beyond_any_real_ack(calc, cwnd, acked, rtt_us):
 
 @given(cwnd=windows, credit=st.integers(0, 2 ** 41), c=cs, rtt_us=rtts_us,
        acked=st.integers(1, 2 ** 16))
-def test_a_segment_for_a_segment(calc, cwnd, credit, c, rtt_us, acked):
+def test_a_segment_adds_at_most_one(calc, cwnd, credit, c, rtt_us, acked):
     after, carried = calc("grow", cwnd, 1, LIMIT, gain(calc, c, rtt_us), credit, acked, acked)
     assert cwnd <= after <= cwnd + acked
     assert carried in (credit, carried % (after * ONE))
@@ -189,7 +189,7 @@ def test_slow_start_leaves_the_rest_to_avoidance(calc, cwnd, ssthresh, acked, ex
     (4, 1000, 4), (4, 500, 1), (1, 2000, 4), (100, 200, 4), (25, 600, 9), (100, 600, 36),
     (1600, 100, 16), (6, 5000, 150)])
 @pytest.mark.parametrize("cwnd", [1, 2, 10, 100, 4000])
-def test_one_rtt_of_it_is_increase_by_k(calculator, c, rtt_ms, k, cwnd):
+def test_one_rtt_adds_k_segments(calculator, c, rtt_ms, k, cwnd):
     """With c rtt^2 = K the windows are increase-by-K's."""
     acks = in_full([1] * 200 + [2, 3, 5, 7] * 20)
     theirs = calculator("ibk_calc")("grow", cwnd, 1, LIMIT, k, 0, *acks)

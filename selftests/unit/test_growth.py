@@ -150,11 +150,11 @@ def test_a_segment_adds_at_most_a_quarter(calc, rho):
     (600, 24, 44, 222),         # 1080
     (600, 68, 97, 341),
 ])
-def test_what_one_ack_brings(calc, rtt_ms, cwnd, acked, expected):
+def test_growth_of_one_ack(calc, rtt_ms, cwnd, acked, expected):
     assert grow(calc, rtt_ms, cwnd, 1, [acked]) == [expected]
 
 
-def test_no_turn_more_than_promised(calc):
+def test_the_loop_stays_within_its_bound(calc):
     """From W = 1 at rho = 256 the bound is behind a flow after 27 segments."""
     cwnd, turns = 1, 0
     while 2 ** 16 > model.most(cwnd) * cwnd:

@@ -140,7 +140,7 @@ def test_f_is_at_most_1024(calc):
     assert start(calc, far, 1, [5])[0][0] == 1 + 400 + 800 + 3 * 1024
 
 
-def test_no_turn_more_than_promised(calc):
+def test_the_loop_stays_within_its_bound(calc):
     """The default thresholds are behind a flow after five steps, wherever it starts."""
     most = max(next(n for n, cwnd in enumerate(model.windows(PAPER, first)) if cwnd >= 40) + 1
                for first in range(1, 40))

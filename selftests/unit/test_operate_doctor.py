@@ -249,7 +249,7 @@ def test_compressed_modules_are_read(host):
     assert [each["name"] for each in findings(host)] == ["module-stale"]
 
 
-def test_a_later_file_and_an_earlier_place_count(host):
+def test_a_later_file_overrides_and_an_earlier_folder_wins(host):
     """sysctl.d: 99 after 90, and /etc hides /usr/lib."""
     write(host.root, {"usr/lib/sysctl.d/90-satcc.conf": "net.ipv4.tcp_congestion_control=reno",
                       "usr/lib/sysctl.d/10.conf": "net.ipv4.tcp_congestion_control=reno"})

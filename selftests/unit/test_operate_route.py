@@ -56,7 +56,7 @@ def test_a_new_connection_uses_the_policy_and_the_same_next_hop(net, prefix, add
 
 
 @BOTH
-def test_a_second_time_changes_nothing(net, prefix, address, family):
+def test_applying_twice_changes_nothing(net, prefix, address, family):
     net.satcc("route", "add", prefix, "cubic", "--lock", "--initcwnd", "20", check=True)
     with unchanged(net):
         answer = net.satcc_json("route", "add", prefix, "cubic", "--lock", "--initcwnd", "20")
@@ -438,7 +438,7 @@ def test_each_namespace_has_a_file_of_its_own(net, tmp_path):
      '{"prefix": "203.0.113.0/24", "policy": "reno"}]}', "twice"),
     ('{"version": 1, "routes": [{"prefix": "203.0.113.0/24", "policy": "cubic"}, '
      '{"prefix": "2001:db8:9::/48", "policy": "nosuch"}]}', "no policy nosuch")])
-def test_restore_refuses_a_bad_file_before_a_route_is_touched(net, tmp_path, text, reason):
+def test_restore_refuses_a_bad_file_before_a_route_is_changed(net, tmp_path, text, reason):
     net.root = tmp_path
     (tmp_path / "proc").symlink_to("/proc")
     if text is not None:
@@ -457,7 +457,7 @@ def test_restore_refuses_a_bad_file_before_a_route_is_touched(net, tmp_path, tex
     (("203.0.113.7/24", "cubic"), "not a prefix"), (("satellite", "cubic"), "not a prefix"),
     (("198.51.100.0/24", "cubic"), "drops packets"), (("2001:db8:dead::/48", "cubic"), "drops packets"),
     (("198.51.101.0/24", "cubic"), "encap")])
-def test_what_cannot_be_added_is_refused_before_a_route_is_touched(net, words, reason):
+def test_an_invalid_request_is_refused_before_a_route_is_changed(net, words, reason):
     net.ip("route", "add", "blackhole", "198.51.100.0/24")
     net.ip("-6", "route", "add", "unreachable", "2001:db8:dead::/48")
     net.ip("route", "add", "198.51.101.0/24", "encap", "ip", "id", "5", "dst", "10.0.0.1", "dev", "v0")

@@ -148,7 +148,7 @@ def test_usage(words, reason):
     assert done.returncode == 2 and reason in done.stderr
 
 
-def test_an_unknown_namespace_is_said_in_a_line():
+def test_an_unknown_namespace_is_one_line():
     done = run(sys.executable, SATCC, "status", "--netns", "no-such-namespace", check=False)
     assert done.returncode == 1
     assert done.stderr == ("satcc: no network namespace /run/netns/no-such-namespace: "

@@ -98,7 +98,7 @@ def test_apply_and_undo(host, tmp_path):
     assert host.satcc("tune", "--undo", check=True).stdout == "nothing to undo since this boot\n"
 
 
-def test_undo_sets_what_was_before_the_first_apply(host):
+def test_undo_restores_the_values_before_the_first_apply(host):
     before = in_force(host)
     host.satcc("tune", "--rate", "100mbit", "--rtt", "600ms", "--apply", check=True)
     host.satcc("tune", *PATH, "--apply", check=True)
@@ -122,7 +122,7 @@ def test_a_record_of_an_earlier_boot_is_not_set(host, tmp_path):
     assert in_force(host) == after and not record.exists()
 
 
-def test_a_bad_record_is_said_in_a_line(host, tmp_path):
+def test_a_bad_record_is_one_line(host, tmp_path):
     (tmp_path / "etc/satcc").mkdir(parents=True)
     (tmp_path / "etc/satcc/tune.json").write_text("{}")
     done = host.satcc("tune", "--undo")

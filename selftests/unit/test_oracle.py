@@ -147,7 +147,7 @@ def test_credit_ends_with_a_reduction_and_with_idle(event, fields):
     assert tale.calls[-1].new.credit_q16 == 0 and tale.changed(2, **fields) == (2, "credit_q16")
 
 
-def test_private_bytes_that_somebody_else_wrote_are_found():
+def test_private_bytes_changed_by_another_writer_are_seen():
     tale = Tale(Ibk, {}, 10, ssthresh=2)
     windows(tale, 3)
     calls = list(tale.calls)
@@ -155,7 +155,7 @@ def test_private_bytes_that_somebody_else_wrote_are_found():
     assert tale.first_wrong(calls) == (2, "credit_q16")
 
 
-def test_bytes_of_another_policy_are_not_ones_own():
+def test_private_bytes_of_another_policy_are_not_used():
     """The policy begins anew on the spot, and has to say so with its word."""
     tale = Tale(Ibk, {}, 10, ssthresh=2)
     tale.ack()
@@ -201,7 +201,7 @@ TO_RECOVERY = {"what": SET_STATE, "arg": RECOVERY}
     (after_held(10, 75, **RESTART), True), (after_held(10, 2, **RESTART), False),
     (after_held(101, 75, **RESTART), False), (after_held(33, 2, **TO_RECOVERY), True),
     (after_held(33, 3, **TO_RECOVERY), False)])
-def test_what_the_core_may_do(actual, fine):
+def test_moves_that_the_core_may_make(actual, fine):
     assert (actual is None) == fine
 
 
@@ -231,7 +231,7 @@ def test_after_an_undo_the_next_call_starts_from_what_was_returned():
     assert undone(100, 75).changed(4, ret=50) == (4, "returned")
 
 
-def test_after_ssthresh_it_is_what_was_returned():
+def test_after_ssthresh_ssthresh_is_the_returned_value():
     assert reduction().changed(2, ret=75) == (2, "returned")
     tale = reduction()
     calls = list(tale.calls)
@@ -259,7 +259,7 @@ def test_a_policy_does_not_move_the_cores_fields():
     assert tale.changed(4, cwnd_cnt=7) == (4, "snd_cwnd_cnt")
 
 
-def test_a_timeout_leaves_what_is_in_flight_and_one():
+def test_after_a_timeout_cwnd_is_in_flight_plus_one():
     for cwnd, fine in ((31, True), (32, False)):
         tale = Tale(Ibk, {}, 100, ssthresh=2)
         tale.ack()
@@ -281,6 +281,6 @@ def test_states_follow_one_another():
 @pytest.mark.parametrize("wrong, name, text, instead", [
     mutant for mutants in MUTANTS.values() for mutant in mutants],
     ids=[f"{policy}-{mutant[0]}" for policy, mutants in MUTANTS.items() for mutant in mutants])
-def test_the_faults_that_the_lab_makes_have_their_lines(wrong, name, text, instead):
+def test_each_fault_is_on_a_line_of_the_source(wrong, name, text, instead):
     """A line that has changed takes its fault along; the lab would say so only when it comes to it."""
     assert (TOP / name).read_text().count(text) == 1 and text != instead, wrong

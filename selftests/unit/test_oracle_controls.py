@@ -594,7 +594,7 @@ def test_growth_that_nothing_filled_is_found():
 
 @pytest.mark.parametrize("jump, at, is_found", [
     (40, 41, False), (40, 45, False), (40, 60, True), (20, 41, True)])
-def test_a_policy_takes_over_a_window_that_is_filled_or_not(jump, at, is_found):
+def test_a_policy_takes_over_a_full_or_unfilled_window(jump, at, is_found):
     """13 segments fill the window of 13 until Reno makes it 20; cubic takes over after record 40.  For a
     flight from the jump on it may grow, a flight later no longer."""
     def taken_over(seen):

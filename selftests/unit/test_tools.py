@@ -561,7 +561,7 @@ def test_a_prefix_is_a_range(length, base, host):
 
 
 @given(st.integers(0, 64), st.integers(0, 2**128 - 1), st.integers(0, 2**128 - 1))
-def test_so_is_an_ipv6_prefix(length, base, host):
+def test_an_ipv6_prefix_is_a_range(length, base, host):
     network = ipaddress.IPv6Network((base >> 64 << 64, length), strict=False)
     assert fits(tracefs.peer(str(network)), daddr4=0, daddr6=host >> 64) \
         == (ipaddress.IPv6Address(host) in network)
@@ -600,17 +600,17 @@ def test_a_connection_ends_the_recording_when_it_closes():
     assert closes_after(*CONNECT, *CLOSE[:2]) is None
 
 
-def test_the_last_of_two_connections_does():
+def test_the_last_of_two_connections_ends_the_recording():
     second = [(40001, "SYN_RECV", "ESTABLISHED")]
     assert closes_after(*CONNECT, *second, *CLOSE) is None
     assert closes_after(*CONNECT, *second, *CLOSE, (40001, "LAST_ACK", "CLOSE")) == 7
 
 
-def test_one_that_was_there_before_does_too():
+def test_an_earlier_connection_ends_the_recording_too():
     assert closes_after((40000, "CLOSE_WAIT", "LAST_ACK"), (40000, "LAST_ACK", "CLOSE")) == 2
 
 
-def test_a_listener_that_closes_does_not():
+def test_a_closing_listener_does_not_end_the_recording():
     assert closes_after((0, "CLOSE", "LISTEN"), (0, "LISTEN", "CLOSE")) is None
 
 
@@ -632,7 +632,7 @@ def test_wrong_usage_is_one_line(arguments):
     assert done.returncode == 2 and "usage: satcc-log" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_module_that_is_not_there_is_one_line(monkeypatch, tmp_path):
+def test_a_missing_module_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr(tracefs, "MODULE", "satcc_no_such")
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "modprobe").write_text("#!/bin/sh\necho modprobe: FATAL: not found >&2\nexit 1\n")
@@ -677,7 +677,7 @@ def test_short_goodput_by_hand():
     assert mbit == pytest.approx([0.008] * 20)
 
 
-def test_short_goodput_starts_in_what_there_is():
+def test_short_goodput_starts_with_a_shorter_window():
     """Nothing in the first five seconds, 10 kB at once, nothing more."""
     flow_rows = flow_of(SYN, acked(104.5, 1), acked(105.5, 10001), acked(120.0, 10001))
     _, mbit = flow.short_goodput(*flow.received(flow_rows), 20.0)
@@ -801,7 +801,7 @@ def test_every_graph_is_a_picture(drawn):
         assert (folder / f"a-log-{key}.svg").read_bytes().startswith(b"<?xml")
 
 
-def test_the_page_stands_alone_and_says_what_it_shows(drawn):
+def test_the_page_is_self_contained_and_explains_its_figures(drawn):
     folder, done = drawn
     page = (folder / "a-log.html").read_text()
     assert len(re.findall(r'<img src="data:image/svg\+xml;base64,', page)) == len(plot.GRAPHS)
@@ -862,6 +862,6 @@ def test_a_figure_that_cannot_be_drawn_is_one_line(tmp_path, text, message):
     assert done.returncode == 1 and message in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_a_file_that_is_not_there_is_one_line(tmp_path):
+def test_a_missing_file_is_one_line(tmp_path):
     done = run(TOOLS / "satcc-plot", tmp_path / "none.tsv")
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "No such file" in done.stderr

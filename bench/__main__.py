@@ -28,7 +28,7 @@ options of the comparison:
   --long            add a 100 Mbit/s link with random loss"""
 
 OF_COMMANDS = ("run", "again", "prune")      # names that commands.py has, beside the comparison
-# Where main(words) of the other names is.
+# The modules with main(words) of the other commands.
 PROGRAMS = {
     "geo": "compare.geo", "report": "compare.webpage", "readme": "compare.readme",
     "papers": "papers.command", "matrix": "matrix.command", "oracle": "oracle.command",

@@ -4,9 +4,9 @@
     python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json and
                                          FOLDER/papers/summary.json; FOLDER is results/ unless named
 
-A table stands between two comments, <!-- table: NAME --> and <!-- end -->, with the line that says
-where its figures come from.  A table for which there are no figures is left as it is.  A policy's README
-has <!-- table: harm POLICY -->.
+A table is between two comments, <!-- table: NAME --> and <!-- end -->, followed by a line with the
+source of its figures.  A table without new figures is not changed.  A policy's README has
+<!-- table: harm POLICY -->.
 """
 
 import argparse
@@ -27,7 +27,7 @@ RECEIVERS = {"receiver": "without congestion control",
 PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md", TOP / "modules" / "README-satcc.md",
          *(TOP / policy / "README.md" for policy in ("hybla", "mtsi", "ibk", "constant_rate",
                                                      "westwood_abse")))
-# What README.md has of all policies.
+# The policies in README.md's table.
 SUMMARY = ("satcc", "hybla_full", "westwood_abse", "hybla", "cubic", "bbr")
 
 

@@ -18,7 +18,7 @@ from ..paths import BUILD, GUEST, TOP, locked, scratch_prefix
 from ..record import layout
 from . import packages, roots
 
-# What the guest loads before the snapshot: kernel modules the experiments use.  The
+# Kernel modules that the guest loads before the snapshot, for the experiments.  The
 # congestion controls are the ones we are compared with.
 KERNEL_MODULES = """
 virtio_pci virtio_console veth ifb sch_tbf sch_netem sch_fq sch_red sch_fq_codel cls_u32
@@ -43,10 +43,10 @@ class Extra:
 
 EXTRAS = {
     "fastopen": Extra(helpers=("fastopen",)),
-    # Not a job's files: those are to be small, for the guest reads them slowly.
+    # These are not a job's files, which must be small, because the guest reads them slowly.
     "bpf": Extra(helpers=("satcc-bpf", "sleep_until")),
     "bpftrace": Extra(packages=("bpftrace",), programs=("usr/bin/bpftrace",)),
-    # What the papers' experiments need.
+    # Parts for the papers' experiments.
     "papers": Extra(packages=("haproxy", "nftables", "nginx", "wget"),
                     programs=("usr/sbin/haproxy", "usr/sbin/nft", "usr/sbin/nginx", "usr/bin/wget"),
                     helpers=("satlink", "probe", "delayed_acks", "background"),
@@ -265,7 +265,7 @@ def _stage_extra(name: str, stage: Path) -> None:
     if extra.packages:
         tree = packages.extra_programs(name, extra.packages)
         for program in extra.programs:
-            # In place of busybox's, where it has one.
+            # These replace busybox's applets of the same name.
             (stage / "bin" / Path(program).name).unlink(missing_ok=True)
             shutil.copy((tree / program).resolve(), stage / "sbin" / Path(program).name)
             _stage_libraries((tree / program).resolve(), tree, stage)
@@ -281,7 +281,7 @@ def _stage(release: str, stage: Path, instead: tuple, extras: tuple) -> None:
         (stage / folder).mkdir(parents=True, exist_ok=True)
     shutil.copy(tools / "bin/busybox", stage / "bin/busybox")
     for name in _run("busybox", [tools / "bin/busybox", "--list"]).split():
-        # Not its shell and not its nsenter: those run its applets in place of programs.
+        # Without its shell and its nsenter, which would run applets in place of programs.
         if name not in PROGRAMS + KMOD_NAMES + ["busybox", "sh", "ash"]:
             (stage / "bin" / name).symlink_to("busybox")
     for name in PROGRAMS:

@@ -206,7 +206,7 @@ def unpack(names: list[str], into: Path, with_depends: bool, suite: str = OWN,
                 _apt("apt-get", "update", "-qq", suite=suite)
                 return _unpack(names, into, with_depends, suite, whole, only)
             except LabError:
-                # Of before trees had a manifest: without a network there is no other.
+                # A tree from before manifests existed: without a network there is no other.
                 if into.exists() and not (into / MANIFEST).exists():
                     return into
                 raise
@@ -301,7 +301,7 @@ def headers(release: str) -> Path:
     return kdir
 
 
-# What kbuild calls, beside the compiler on which the headers depend.
+# Programs that kbuild calls, beside the compiler, on which the headers depend.
 BUILD_PACKAGES = ["make", "sparse", "dash", "bash", "coreutils", "sed", "grep", "mawk", "findutils",
                   "diffutils", "binutils"]
 

@@ -115,7 +115,7 @@ def module_sources() -> list[Path]:
                   if path.suffix in (".c", ".h") and not path.name.endswith(".mod.c"))
 
 
-# Of the package that headers come in, which has no vmlinux, and not of the code.
+# A message about the package of the headers, which has no vmlinux, and not about the code.
 NOT_OURS = re.compile(r"vmlinux")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Try every kernel of kernels.toml, and write the table of bench/matrix/README.md.
 
-Answers are kept: an interrupted call goes on where it was.  With names of series only these kernels are
-tried, and the table is printed and not written.
+Results are kept, so an interrupted command resumes.  With names of series, only these kernels are tried,
+and the table is printed and not written.
 """
 
 import argparse

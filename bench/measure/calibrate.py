@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Calibrate the emulated link: compare each kind of stage with its scenario, by packets of known times.
 
-A probe (guest/probe.c) sends UDP packets at set times and takes the kernel's stamp of each that
-comes.  A check plays one or more probes and returns rows: measured, expected, and the interval
-it must be in.  The short and the full form are the same checks with more or fewer packets.
+A probe (guest/probe.c) sends UDP packets at set times and records the kernel's time stamp of each packet
+that arrives.  A check plays one or more probes and returns rows: measured, expected, and the interval
+that must contain the measured value.  The full form sends more packets than the short one.
 
     python3 -m bench calibrate [--full] [--kernel 6.1] [--json FILE]
 
-Times are ns of the guest's clock, delays in the rows us.  Of what is random the interval is of 99 %,
-but a row fails only outside the one of 1 - 1e-5: an image with another byte draws other numbers, and
-of a dozen such figures one in ten times is outside the first.
+Times are ns of the guest's clock; delays in the rows are us.  A random figure shows its 99 % interval,
+but a row fails only outside the interval of 1 - 1e-5.  Any change of the image draws other numbers, and
+among a dozen such figures one is outside its 99 % interval in about one of ten images.
 """
 
 import argparse
@@ -371,7 +371,7 @@ def fades(lab: Lab, scale: int) -> list[Row]:
     gaps_s = (spans[1:, 0] - spans[:-1, 1]) / 1e9
     seconds = spans[-1, 1] / 1e9
     share = bad_s / (good_s + bad_s)
-    # Of an on-off process with exponential times: its correlation dies with tau.
+    # For an on-off process with exponential times, whose correlation decays with tau.
     tau = good_s * bad_s / (good_s + bad_s)
     rows = [normal("share of time in fades", "%", 100 * long_s.sum() / seconds, 100 * share,
                    100 * math.sqrt(2 * share * (1 - share) * tau / seconds))]

@@ -43,7 +43,7 @@ def of_flow(run: Run, number: int) -> dict:
              "bdp_packets": run.scenario.flow_bdp_packets(flow), **_told(run, number)}
     if not facts["proxied"]:        # the proxy's socket has the same port at the receiver
         facts |= _windows(run, number)
-    # What the capture sees: TCP that the sender sends in one connection.
+    # Tools whose flow is one TCP connection in the sender's capture.
     seen = flow.source == "sender" and flow.tool in ("flow", "iperf3")
     if seen and metrics.has_capture(run, "sender"):
         facts |= _segments(run, number)

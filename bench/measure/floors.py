@@ -27,7 +27,7 @@ def unlimited(base: Scenario, size: int, receiver: str) -> Scenario:
     """A transfer over a link's bottleneck and delays that only its rate and one of RECEIVERS hold back.
     The link is without loss."""
     number, stage = base.bottleneck
-    # As large as for the policies, whose queue is shorter.
+    # As large as in the policies' runs, whose queue is shorter.
     buffer = f"4096 {base.socket_bytes()} {base.socket_bytes()}"
     hops = list(base.hops)
     hops[number] = dataclasses.replace(hops[number], forward=_deep(stage))

@@ -295,7 +295,7 @@ def find(name: str):
     return METRICS.get(name) or SERIES[name]
 
 
-# What the arguments of metrics and series may be, by their names.
+# Types of the arguments of metrics and series, by name.
 _FLOW, _TIME_S, _SPAN_S = whole(0, 10**4), real(0, 1e6), real(0.001, 1e6)
 ARGUMENTS = {
     "flow": _FLOW, "flows": tuple[_FLOW, ...] | None, "hop": Name, "since": one_of("syn", "data"),

@@ -18,7 +18,7 @@ from . import cost
 MODULE = "satcc_log"
 EVENTS = ("segment_sent", "ack_received", "cwnd_changed")
 CALLS = "cc_call"           # of the flow's own congestion control
-# What is on, by the name the report gives it; None: the module is not loaded.
+# The events that are on, by the report's name; None: the module is not loaded.
 MODES = {"not loaded": None, "no event on": (), **{event: (event,) for event in EVENTS},
          "all three": EVENTS, CALLS: (CALLS,)}
 BUSY = "/sys/module/satcc_cost/parameters/idle"

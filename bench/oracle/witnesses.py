@@ -452,7 +452,7 @@ def filled(flow, packets):
         limits.append(limit)
         mosts.append(most)
     at = np.flatnonzero(grown)
-    # What was so when the ACK came that the call is of.
+    # The state when the ACK of this call arrived.
     moment = np.searchsorted(times, flow.t[at], side="right") - 1
     was = np.maximum(moment, 0)
     # cong_control() may have raised ssthresh itself before it let the window grow.

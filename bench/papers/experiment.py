@@ -216,7 +216,7 @@ class Cell:
 
     labels: dict                                # axis -> label
     table: dict                                 # the scenario as parsed TOML
-    scenario: Scenario | None                   # None: of a [gain]
+    scenario: Scenario | None                   # None for a [gain]
     formula: str = ""
 
     @functools.cached_property

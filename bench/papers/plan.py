@@ -20,7 +20,7 @@ from ..scenario.scenario import Scenario
 from .experiment import Cell, Experiment
 
 RESULTS = TOP / "results" / "papers"
-# What the guest has beside the base image.
+# Parts of the guest beside the base image.
 EXTRAS = ("papers",)
 
 # Wall seconds of a job on one of two busy cores, before any has been timed: a Python process, restore

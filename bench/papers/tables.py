@@ -281,7 +281,7 @@ def contests(data: dict) -> dict[str, list[Contest]]:
             if len(cells) < 2 or runs in asked_of:
                 continue
             asked_of.add(runs)
-            # What never reached the value is last.
+            # Policies that never reached the value come last.
             never = math.inf if experiment["better"] == "less" else -math.inf
             ranked = sorted(((_policy(experiment, names[0], cell),
                               never if cell["mean"] is None else cell["mean"]) for cell in cells),

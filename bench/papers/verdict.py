@@ -396,7 +396,7 @@ CAUSES = (receiver_window, send_buffer, overflow, early_avoidance, link_loss, ti
 
 
 def cause(case: Case) -> str:
-    # What is known of a split connection's sender ends at the proxy; the value does not.
+    # The facts of a split connection's sender end at the proxy; the value does not.
     rules = (numbers,) if case.its.get("proxied") else CAUSES
     text = next(text for rule in rules if (text := rule(case)))
     return text if case.ours is not None else f"It never reached the value. {text}"

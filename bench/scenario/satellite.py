@@ -12,7 +12,7 @@ from ..errors import LabError
 from .schema import Table, one_of, real, whole
 
 PROGRAM = "satlink"
-# By a stage's side: the device it leaves by, the TUN before it, the table behind that.
+# By side of a stage: its output device, the TUN before this device, the routing table behind the TUN.
 SIDES = {"forward": ("right", "sat-right", 101), "reverse": ("left", "sat-left", 102)}
 MAX_LAG = 64                # super-frames from a request to its grant, as satlink has room for
 MAC = one_of("bod", "tdma")
@@ -35,7 +35,7 @@ class Mac(Table):
     # Of a slot, what carries no IP: guard times, cell headers, signalling.  5.1: of 2 Mbit/s of UDP
     # (taken as iperf's: 1470 bytes in packets of 1498) 48 % are lost, so 1060 kbit/s of IP pass.
     overhead_pct: PERCENT = 7.4
-    # Of the first super-frame after the flows' start; -1: by the seed.
+    # Phase of the first super-frame after the flows' start; -1: drawn from the seed.
     phase_ms: real(-1, 1e6) = 0
     queue_bytes: whole(1, 10**9) = 1_000_000    # in front of the slots: the gateway's; 5.2
     queue_packets: whole(0, 10**6) = 0      # or in packets

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """A scenario: one experiment as data.
 
-A scenario is a TOML file.  Sender and receiver are joined by a row of routers, the hops; each
-hop does one thing to what leaves it toward the receiver (`forward`) and one to what leaves it
-toward the sender (`reverse`): it is either a bottleneck (rate and queue), or a stretch of
-link (loss, then pure delay), or a satellite's direction, which has both.  A qdisc's rate and delay
+A scenario is a TOML file.  A row of routers, the hops, joins sender and receiver.  Each hop has a
+stage for the packets that leave it toward the receiver (`forward`) and one for those that leave it
+toward the sender (`reverse`).  A stage is a bottleneck (rate and queue), or a stretch of link (loss,
+then pure delay), or a satellite's direction, which has both.  A qdisc's rate and delay
 never share a hop, or the queue's limit would count the packets in flight.
 
     title = "GEO, 2 Mbit/s"
@@ -20,13 +20,13 @@ never share a hop, or the queue's limit would count the packets in flight.
     forward = { delay_ms = 300, loss_pct = 1 }
 
     [[hop]]
-    name = "terminal"                               # a satellite's, see satellite.py for the keys
+    name = "terminal"                               # a satellite link; satellite.py has the keys
     forward = { mac = { kind = "bod" }, errors = { ber = 1e-7 }, delay_ms = 260 }
-    reverse = { delay_series = [[0, 20], [15, 35]] }    # from so many s on, never reordering
+    reverse = { delay_series = [[0, 20], [15, 35]] }    # [s, ms]: the delay from this time on
 
     [[hop]]
-    name = "filter"                                 # of a flow's pure ACKs that wait, the newest goes
-    reverse = { merge_ms = 20, merge_bytes = 65536 }    # on, after so long or once it tells of so many
+    name = "filter"                                 # merges a flow's pure ACKs: the newest leaves after
+    reverse = { merge_ms = 20, merge_bytes = 65536 }    # this time, or once it covers this many bytes
 
     [[flow]]
     cc = "hybla_full"
@@ -40,10 +40,10 @@ never share a hop, or the queue's limit would count the packets in flight.
     [[host]]                                        # one more end, attached to a hop
     name = "wired"
     at = "gateway"
-    delay_ms = 25                                   # which its round trips are longer by
+    delay_ms = 25                                   # added to the round trips of this host
 
-The line is  sender - hops - receiver;  a flow goes from `source` to `to`, which are these two
-unless it names others.
+The row is  sender - hops - receiver.  A flow goes from `source` to `to`; the defaults are sender and
+receiver.
 """
 
 import dataclasses
@@ -130,7 +130,7 @@ AQM = one_of("", *AQMS)
 
 @dataclass(frozen=True)
 class Stage(schema.Table):
-    """What a hop does to one direction.  Delay in ms, loss in percent, rate in Mbit/s."""
+    """One direction of a hop.  Delay in ms, loss in percent, rate in Mbit/s."""
 
     rate_mbit: MBIT = 0             # 0: no bottleneck here
     queue_bdp: real(0, 1e6) = 0   # the queue, as a part of rate x base RTT, or
@@ -140,17 +140,17 @@ class Stage(schema.Table):
     red: Red | None = None
     delay_ms: MS = 0
     loss_pct: PERCENT = 0
-    ecn: Flag = False               # mark what would be lost or dropped early, where the packet allows
-    reorder_pct: PERCENT = 0        # so many packets skip the delay and overtake
+    ecn: Flag = False               # mark ECN-capable packets instead of losing or dropping them early
+    reorder_pct: PERCENT = 0        # percentage of packets that skip the delay and overtake
     duplicate_pct: PERCENT = 0
     # With one of these the guest's satlink plays the stage, its delay_ms too (lab/satlink.py).
     mac: satellite.Mac | None = None
     errors: satellite.Errors | None = None
-    # [[s, ms], ...]: from so many s after the flows' start on
+    # [[s, ms], ...]: the delay from this time after the flows' start on
     delay_series: pydantic.conlist(tuple[SECONDS, MS], min_items=1) = ()
-    # Of a flow's pure ACKs only the newest goes on, so long after the first it stands for came, or
-    # once it acknowledges so many bytes more than the last one (0: no such limit); guest/satlink.c
-    # has the rule to the letter.
+    # A flow's pure ACKs are merged: only the newest leaves, merge_ms after the first one arrived, or
+    # once it acknowledges merge_bytes more than the last that left (0: no such limit).
+    # guest/satlink.c has the exact rule.
     merge_ms: MS = 0
     merge_bytes: whole(0, 2**31 - 1) = 0
 
@@ -254,9 +254,9 @@ class Flow(schema.Table):
     count: whole(0, 10**5) = 0      # of requests
     objects: tuple[whole(1, 10**9), ...] = ()       # of page: bytes of each, fetched in this order
     changes: tuple[tuple[MS, CongestionControl], ...] = ()
-    pause_ms: whole(0, 10**6) = 0   # bytes go out in two halves, so long apart
-    write_bytes: whole(0, 256 << 10) = 0    # the application writes so much
-    write_ms: whole(0, 10**6) = 0   # at such intervals; 0: all it can
+    pause_ms: whole(0, 10**6) = 0   # the pause between the two halves of bytes
+    write_bytes: whole(0, 256 << 10) = 0    # bytes of each write of the application
+    write_ms: whole(0, 10**6) = 0   # interval of these writes; 0: the application writes all it can
     passive: Flag = False           # the receiver connects, the sender answers as a server
     fastopen: Flag = False          # TCP Fast Open, without a cookie
     mptcp: Flag = False             # over Multipath TCP; cc is that of every subflow
@@ -294,7 +294,7 @@ class Flow(schema.Table):
 
 @dataclass(frozen=True)
 class Host(schema.Table):
-    """Settings of one end.  The route's are ip-route(8)'s, 0 leaves them alone."""
+    """Settings of one end.  Those of the route have ip-route(8)'s names; 0 does not set them."""
 
     initcwnd: whole(0, 10**6) = 0
     initrwnd: whole(0, 10**6) = 0
@@ -485,7 +485,7 @@ class Scenario(schema.Table):
         if not self.bottleneck:
             return 16 << 20
         stage = self.bottleneck[1]
-        # In frames, time slots too.
+        # In frames, for time slots too.
         packets = self.bdp_packets(Stage(rate_mbit=stage.speed_mbit)) + self.queue_packets(stage)
         return max(4 << 20, 4 * packets * 2304)     # 2304: truesize of a full segment
 

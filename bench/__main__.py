@@ -14,7 +14,7 @@ usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes
   papers      run the papers' experiments again: make papers
   matrix      try the modules on several kernels: make matrix
   report      draw the report of a comparison again
-  readme      write the READMEs' tables from the results
+  readme      write the READMEs' tables, and the figures of satcc choose, from the results
   oracle      recompute every window of a kept run
   calibrate   compare the emulated link with what its scenario claims
   boots       boot the guest many times and compare its memory

@@ -3,6 +3,8 @@
 
     python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json and
                                          FOLDER/papers/summary.json; FOLDER is results/ unless named
+    python3 -m bench readme --figures    only the file that `satcc choose` reads, from the tables that
+                                         bench/RESULTS.md has; the other call writes it too
 
 A table is between two comments, <!-- table: NAME --> and <!-- end -->, followed by a line with the
 source of its figures.  A table without new figures is not changed.  A policy's README has
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from ..paths import TOP
 from .. import formats
-from . import geo, tables
+from . import figures, geo, tables
 
 BLOCK = re.compile(r"(<!-- table: (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 IDEAL = "no sender can beat, by the link"
@@ -231,22 +233,31 @@ def written(text: str, data: dict) -> str:
     return BLOCK.sub(table, text)
 
 
+def measured(folder: Path) -> dict:
+    """The figures of a folder of results.  Raises OSError, ValueError."""
+    data = {}
+    if (comparison := folder / "geo/bench.json").exists():
+        data = json.loads(comparison.read_text())
+    if (suite := folder / "acceptance/geo.json").exists():
+        data["acceptance"] = json.loads(suite.read_text())
+    if (verdicts := folder / "papers/summary.json").exists():
+        data["papers"] = json.loads(verdicts.read_text())
+    if not data:
+        raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json or papers/summary.json")
+    return data
+
+
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench readme", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", default=TOP / "results")
-    folder = parser.parse_args(words).folder
+    parser.add_argument("--figures", action="store_true",
+                        help="write tools/satcc_operate/figures.json alone, from the tables as they are")
+    arguments = parser.parse_args(words)
     try:
-        data = {}
-        if (comparison := folder / "geo/bench.json").exists():
-            data = json.loads(comparison.read_text())
-        if (suite := folder / "acceptance/geo.json").exists():
-            data["acceptance"] = json.loads(suite.read_text())
-        if (verdicts := folder / "papers/summary.json").exists():
-            data["papers"] = json.loads(verdicts.read_text())
-        if not data:
-            raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json or papers/summary.json")
-        for page in PAGES:
+        data = {} if arguments.figures else measured(arguments.folder)
+        for page in PAGES if data else ():
             page.write_text(written(page.read_text(), data))
+        figures.write()
     except (OSError, ValueError) as error:
         print(f"readme: {error}", file=sys.stderr)
         return 1

@@ -121,6 +121,10 @@ def test_installed_programs_run(clone, tmp_path):
         done = subprocess.run([prefix / name, "--help"], env={}, cwd="/", text=True,
                               capture_output=True)
         assert done.stdout.startswith(f"usage: {Path(name).name} "), done.stderr
+    words = ("choose", "--rate", "10mbit", "--rtt", "600ms")
+    done = subprocess.run([prefix / "sbin/satcc", *words], env={},
+                          cwd="/", text=True, capture_output=True)
+    assert done.returncode == 0 and done.stdout.startswith("policy: "), done.stderr     # has figures
     for script in TOP.glob("tools/*.bt"):
         link = prefix / "sbin" / f"satcc-{script.name}"
         assert link.read_text() == script.read_text() and os.access(link, os.X_OK)

@@ -15,7 +15,7 @@ from tools.satcc_operate import cli, doctor, fib, metrics, route
 MANUAL = (TOP / "tools/satcc.8").read_text()
 UNIT = TOP / "tools/satcc-routes.service"
 COMMANDS = ("status", "route add", "route del", "route list", "route flush", "route save",
-            "route restore", "doctor", "tune", "metrics")
+            "route restore", "doctor", "tune", "metrics", "choose")
 
 
 def options_of(text):

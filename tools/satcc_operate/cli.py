@@ -5,7 +5,7 @@ import argparse
 import os
 import sys
 
-from . import doctor, metrics, route, status, tune
+from . import choose, doctor, metrics, probe, route, status, tune
 from .host import NAMESPACES, Host, OperateError, UsageError, enter
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -144,6 +144,39 @@ def add_metrics(commands, shared):
                         help="write to this file, which appears whole; default: standard output")
 
 
+def percent(text):
+    """A share below 100 %, for argparse: 1, 0.1%."""
+    try:
+        value = float(text.rstrip("%"))
+    except ValueError:
+        value = -1
+    if not 0 <= value < 100:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of percent from 0 to below 100")
+    return value
+
+
+def add_choose(commands, shared):
+    parser = add_command(commands, "choose", choose.run,
+                         "name a policy for a path, with the measured figures behind the advice",
+                         ["satcc choose --rate 10mbit --rtt 600ms --loss 1",
+                          "satcc choose --rate 10mbit --rtt 600ms --cross none",
+                          "satcc choose --probe 203.0.113.1             # runs: iperf3 -s",
+                          "satcc choose --probe 203.0.113.1 --rate 20mbit --json | jq -r .policy"],
+                         [shared])
+    parser.add_argument("--rate", type=with_unit(tune.UNITS), metavar="RATE", help="10mbit, 1.5gbit")
+    parser.add_argument("--rtt", type=with_unit(tune.TIMES), metavar="TIME", help="600ms, 0.6s")
+    parser.add_argument("--loss", type=percent, metavar="PERCENT",
+                        help="random loss of the path; default: what --probe measures, else 0")
+    parser.add_argument("--cross", choices=("none", "cubic"), default="cubic",
+                        help="who shares the queue; default: cubic")
+    parser.add_argument("--probe", metavar="HOST",
+                        help="measure the path to this host, which runs `iperf3 -s`")
+    parser.add_argument("--port", type=whole(1, 65535, "a port"), default=5201, metavar="N",
+                        help="of iperf3; default: 5201")
+    parser.add_argument("--seconds", type=whole(1, 3600, "a number of seconds"), default=10, metavar="N",
+                        help=f"to measure, after {probe.START} of start; default: 10")
+
+
 def arguments_parser():
     parser = argparse.ArgumentParser(
         prog="satcc", description="See, select and check TCP congestion controls. See satcc(8).")
@@ -154,6 +187,7 @@ def arguments_parser():
     add_doctor(commands, shared)
     add_tune(commands, shared)
     add_metrics(commands, shared)
+    add_choose(commands, shared)
     return parser
 
 

@@ -92,16 +92,20 @@ class Host:
                 partial.unlink()
             raise OperateError(f"cannot write {path}: {error.strerror}") from None
 
-    def run(self, command):
-        """A command's standard output.  Raises CommandError."""
+    def attempt(self, command):
+        """A command that has ended, with its output and status.  Raises CommandError."""
         environment = {**os.environ, "LC_ALL": "C",
                        "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, universal_newlines=True,
                                   env=environment, check=False)
         except OSError as error:
             raise CommandError(f"cannot run {command[0]}: {error.strerror}") from None
+
+    def run(self, command):
+        """A command's standard output.  Raises CommandError."""
+        done = self.attempt(command)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if line != "Dump terminated"]
             reason = lines[-1] if lines else f"exit status {done.returncode}"

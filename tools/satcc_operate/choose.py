@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0
+"""satcc choose: a policy for a path, and the measured figures behind the advice.
+
+figures.json has them: `python3 -m bench readme` writes it from bench/RESULTS.md.  Units: rates in
+Mbit/s, RTTs in ms, losses in percent, transfers in s.
+"""
+
+import json
+import math
+import pathlib
+
+from . import policies, probe, status
+from .host import UsageError
+
+FIGURES = pathlib.Path(__file__).with_name("figures.json")
+EVEN = 0.05             # figures within this part of the best are even: most are of one run
+NEAR = 0.1              # a path within this part of a link is that link
+LEAST_LOSS = 0.01       # percent: to find the nearest, less is as good as none
+TRANSFER = "1000000"    # bytes
+UNITS = {"rate": "Mbit/s", "rtt": "ms", "loss": "% loss"}
+
+# Where a policy must not be used, besides policies.LOUD.
+CAUTIONS = {"satcc": "do not use it where others share a queue shorter than a tenth of the "
+                     "bandwidth-delay product: it takes the drops of such a queue for random loss"}
+
+
+# ---- the nearest measured link ---------------------------------------------
+
+def figures():
+    """The content of figures.json."""
+    return json.loads(FIGURES.read_text(encoding="utf-8"))
+
+
+def distance(one, other):
+    """How many times one positive number is the other, as a logarithm."""
+    return abs(math.log(one / other))
+
+
+def nearest(links, rate, rtt):
+    """Of links the one that is nearest in rate and RTT."""
+    return min(links, key=lambda link: distance(rate, link["rate_mbit"]) + distance(rtt, link["rtt_ms"]))
+
+
+def losses(link):
+    """The losses with which a link was measured, as the names that the figures have."""
+    names = {name for each in link["policies"].values() for name in each["goodput_mbit"]}
+    return sorted(names, key=float)
+
+
+def nearest_loss(link, loss):
+    """The name of the measured loss that is nearest."""
+    return min(losses(link), key=lambda name: distance(max(loss, LEAST_LOSS),
+                                                       max(float(name), LEAST_LOSS)))
+
+
+def outside(links, link, path):
+    """A sentence for each of rate, RTT and loss that nothing was measured for."""
+    measured = {"rate": [each["rate_mbit"] for each in links], "rtt": [each["rtt_ms"] for each in links],
+                "loss": [float(name) for name in losses(link)]}
+    given = {"rate": path["rate_mbit"], "rtt": path["rtt_ms"], "loss": path["loss_pct"]}
+    for name, values in measured.items():
+        least, most = min(values), max(values)
+        if not least * (1 - NEAR) <= given[name] <= most * (1 + NEAR):
+            where = "below" if given[name] < least else "above"
+            yield (f"{given[name]:g} {UNITS[name]} is {where} all that was measured: {least:g} to "
+                   f"{most:g} {UNITS[name]}")
+
+
+def is_at(path, link, loss):
+    """Whether a path is the measured link."""
+    return (all(abs(path[name] - link[name]) <= NEAR * link[name] for name in ("rate_mbit", "rtt_ms"))
+            and abs(path["loss_pct"] - loss) <= NEAR * loss)
+
+
+# ---- the choice ------------------------------------------------------------
+
+def leading(values, sign):
+    """The names whose value is even with the best.  sign: 1: more is better, -1: less."""
+    best = max(sign * value for value in values.values())
+    return [name for name, value in values.items() if sign * value >= best - EVEN * abs(best)]
+
+
+def reasons(rows, cross):
+    """Policy -> why it is not the choice; the choice is the one without a reason.
+
+    First goes what leaves a rival less than another flow of the rival's does, if there is a rival.
+    Of the rest goodput decides, then the time of a transfer, then the drops.
+    """
+    out = {row["policy"]: f"leaves {cross} less than {cross} does" for row in rows
+           if cross != "none" and not row["is_fair"]}
+    for text, key, sign in (("less goodput", "goodput_mbit", 1), ("slower transfer", "transfer_s", -1)):
+        left = {row["policy"]: row[key] for row in rows
+                if row["policy"] not in out and row[key] is not None}
+        stay = leading(left, sign) if left else []
+        out.update({name: text for name in left if name not in stay})
+    left = sorted((row for row in rows if row["policy"] not in out),
+                  key=lambda row: (row["drops"] or 0, -row["goodput_mbit"]))
+    out.update({row["policy"]: "more drops" if row["drops"] != left[0]["drops"] else "even"
+                for row in left[1:]})
+    return out
+
+
+def rows_of(link, loss, shared):
+    """A row for each policy that was measured on both links."""
+    rival = shared["policies"][shared["rival"]]
+    rows = []
+    for policy, each in link["policies"].items():
+        beside = shared["policies"].get(policy)
+        if beside and loss in each["goodput_mbit"]:
+            rows.append({"policy": policy, "goodput_mbit": each["goodput_mbit"][loss],
+                         "transfer_s": each.get("transfer_s", {}).get(TRANSFER),
+                         "drops": each.get("drops"), "rival_mbit": beside["rival_mbit"],
+                         "share_pct": beside["share_pct"],
+                         "is_fair": beside["share_pct"] >= rival["share_pct"]})
+    return rows
+
+
+def cost(shared, policy):
+    """What a rival has beside the policy, and beside another flow of its own kind."""
+    mine, rival = shared["policies"][policy], shared["policies"][shared["rival"]]
+    return {**measured_at(shared), "rival": shared["rival"], **mine,
+            "rival_beside_rival_mbit": rival["rival_mbit"], "rival_beside_rival_pct": rival["share_pct"]}
+
+
+def measured_at(link):
+    """The link, and where its figures are from."""
+    return {name: link[name] for name in ("rate_mbit", "rtt_ms", "queue_bdp", "source")}
+
+
+def advice(path):
+    """All that choose prints, as JSON has it.  path: rate_mbit, rtt_ms, loss_pct, cross."""
+    data = figures()
+    link = nearest(data["alone"], path["rate_mbit"], path["rtt_ms"])
+    shared = nearest(data["beside"], path["rate_mbit"], path["rtt_ms"])
+    loss = nearest_loss(link, path["loss_pct"])
+    rows = rows_of(link, loss, shared)
+    against = reasons(rows, path["cross"])
+    rows = [{**row, "against": against.get(row["policy"])} for row in rows]
+    policy, = [row["policy"] for row in rows if not row["against"]]
+    return {"policy": policy, "path": path, "is_measured": is_at(path, link, float(loss)),
+            "nearest": {**measured_at(link), "loss_pct": float(loss)},
+            "outside": list(outside(data["alone"], link, path)),
+            "not_measured": [name for name in policies.POLICIES if name not in link["policies"]],
+            "figures": rows, "cost": cost(shared, policy), "cautions": cautions(policy),
+            "repeat": repeat(link, shared), "next": next_commands(policy, path)}
+
+
+def cautions(policy):
+    """Sentences about where the policy must not be used."""
+    name = policy.split()[0]
+    loud = [f"it {policies.LOUD[name]}"] if name in policies.LOUD else []
+    return [*loud, *([CAUTIONS[name]] if name in CAUTIONS else [])]
+
+
+def repeat(*links):
+    """The commands, in a clone, that measure the links again."""
+    sources = [link["source"] for link in links]
+    return list(dict.fromkeys(f"git checkout {each['commit']} && {each['command']}" for each in sources))
+
+
+def next_commands(policy, path):
+    """What to type to use the advice."""
+    name, *parameters = policy.split()
+    module = policies.module_name(name)
+    keep = [f"echo options {module} {' '.join(parameters)} >> /etc/modprobe.d/satcc.conf"]
+    return [*(keep if parameters else []), f"satcc route add PREFIX {name}",
+            f"satcc tune --rate {path['rate_mbit']:g}mbit --rtt {path['rtt_ms']:g}ms"]
+
+
+# ---- what is said ----------------------------------------------------------
+
+def place(link):
+    """10 Mbit/s, 600 ms"""
+    return f"{link['rate_mbit']:g} Mbit/s, {link['rtt_ms']:g} ms"
+
+
+def place_with_loss(link):
+    """10 Mbit/s, 600 ms, no loss"""
+    return f"{place(link)}, {format(link['loss_pct'], 'g') + ' %' if link['loss_pct'] else 'no'} loss"
+
+
+def from_where(source):
+    """The line below a table: the command, on what, and how often."""
+    return " ".join(filter(None, [f"{source['command']}, Linux {source['kernel']}, "
+                                  f"{source['emulator']}, commit {source['commit']}:",
+                                  source["seeds"], source["note"]]))
+
+
+def table(state):
+    """The policies, the choice first, then by goodput."""
+    rival = state["cost"]["rival"].upper()
+    rows = sorted(state["figures"], key=lambda row: (bool(row["against"]), -row["goodput_mbit"]))
+    return status.table(
+        ["POLICY", "MBIT/S", "1 MB S", "DROPS", f"{rival} BESIDE", f"{rival} %", "WHY NOT"],
+        [[row["policy"], row["goodput_mbit"], row["transfer_s"], row["drops"], row["rival_mbit"],
+          row["share_pct"], row["against"]] for row in rows])
+
+
+def cost_line(each):
+    """What the policy takes from others."""
+    rival = each["rival"]
+    return (f"at {place(each)} a {rival} flow beside it has {each['rival_mbit']:g} Mbit/s, "
+            f"{each['share_pct']} % of its share; beside another {rival} flow "
+            f"{each['rival_beside_rival_mbit']:g} Mbit/s, {each['rival_beside_rival_pct']} %")
+
+
+def columns_line(near, shared):
+    """What the figures are of."""
+    return (f"MBIT/S at {place_with_loss(near)}; 1 MB S, and DROPS of a larger transfer, there without "
+            f"loss; {shared['rival'].upper()} at {place(shared)}")
+
+
+def text(state):
+    """What a person reads."""
+    path, near = state["path"], state["nearest"]
+    given = "measured link" if state["is_measured"] else "nearest measured link"
+    unsure = " (the path is outside of what was measured)" if state["outside"] else ""
+    lines = [("policy", state["policy"] + unsure),
+             ("path", f"{place_with_loss(path)}, other traffic: {path['cross']}"),
+             *probe_lines(path["probe"]),
+             (given, f"{place_with_loss(near)}, queue of {near['queue_bdp']:g} bandwidth-delay product"),
+             *(("outside", each) for each in state["outside"]),
+             *(("not measured there", each) for each in state["not_measured"]),
+             ("cost", cost_line(state["cost"])), *(("caution", each) for each in state["cautions"])]
+    after = [("columns", columns_line(near, state["cost"])),
+             ("figures", from_where(near["source"])), ("beside", from_where(state["cost"]["source"])),
+             *(("repeat, in a clone", each) for each in state["repeat"]),
+             *(("next", each) for each in state["next"])]
+    shown = [[f"{name}: {each}" for name, each in part] for part in (lines, after)]
+    return "\n".join([*shown[0], "", *table(state), "", *shown[1]])
+
+
+def probe_lines(measured):
+    """How the path was measured, and what that leaves open."""
+    if not measured:
+        return []
+    return [("measured by", measured["command"]),
+            ("open", f"the rate is what one {measured['policy']} flow got, so the link may have more; "
+             "drops of its own queue count as loss; --rate and --loss say better")]
+
+
+# ---- the sub-command -------------------------------------------------------
+
+def path_of(host, options):
+    """The path as it is given, and measured where it is not.  Raises OperateError, UsageError."""
+    if options.probe is None and (options.rate is None or options.rtt is None):
+        raise UsageError("choose needs --rate and --rtt, or --probe HOST")
+    measured = probe.measure(host, options.probe, options.port, options.seconds) if options.probe else {}
+    given = {"rate_mbit": options.rate and options.rate / 1e6,
+             "rtt_ms": options.rtt and options.rtt * 1e3, "loss_pct": options.loss}
+    path = {name: measured.get(name, 0) if value is None else value for name, value in given.items()}
+    return {**path, "cross": options.cross, "probe": measured or None}
+
+
+def run(host, options):
+    """Print the advice; the exit status."""
+    state = advice(path_of(host, options))
+    print(json.dumps(state, indent=2) if options.json else text(state))
+    return 0

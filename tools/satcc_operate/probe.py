@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Rate, RTT and loss of the path to a host that runs `iperf3 -s`, by iperf3's JSON.
+
+The RTT and the retransmissions in it are TCP_INFO's.
+"""
+
+import json
+import shlex
+
+from . import policies
+from .host import CommandError, OperateError
+
+START = 5                               # s that do not count: the slow start of a geostationary path
+TIMEOUT = 10000                         # ms to wait for an answer of the server
+PROBING = ("satcc", "bbr", "cubic")     # the first that the kernel has sends: random loss slows it least
+
+
+def command(host, peer, port, seconds):
+    """The words that run iperf3."""
+    available = policies.available(host)
+    chosen = [policy for policy in PROBING if policy in available][:1]
+    return ["iperf3", "-J", "-c", peer, "-p", str(port), "-t", str(seconds), "-O", str(START),
+            "--connect-timeout", str(TIMEOUT), *(["-C", *chosen] if chosen else [])]
+
+
+def measure(host, peer, port, seconds):
+    """What figures() says of a run, with its command.  Raises OperateError."""
+    words = command(host, peer, port, seconds)
+    try:
+        done = host.attempt(words)
+    except CommandError as error:
+        raise OperateError(f"{error}: install the package iperf3, or give --rate, --rtt and "
+                           "--loss") from None
+    try:
+        return {**figures(json.loads(done.stdout)), "command": shlex.join(words)}
+    except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
+        lines = [line for line in done.stderr.splitlines() if line]
+        raise OperateError(f"{shlex.join(words)}: "
+                           f"{lines[-1] if lines else 'prints no figures'}") from None
+
+
+def figures(report):
+    """Rate in Mbit/s, RTT in ms and loss in percent of one flow.  Raises OperateError, KeyError, ...
+
+    The rate is what arrived.  The RTT is the smallest smoothed one.  The loss is of segments sent
+    again: those that the flow's own queue dropped count too.
+    """
+    if "error" in report:
+        raise OperateError(f"iperf3: {report['error']}")
+    sent = report["end"]["sum_sent"]
+    segments = sent["bytes"] / report["start"]["tcp_mss_default"] + sent["retransmits"]
+    return {"policy": report["end"]["sender_tcp_congestion"],
+            "rate_mbit": float(f"{report['end']['sum_received']['bits_per_second'] / 1e6:.3g}"),
+            "rtt_ms": report["end"]["streams"][0]["sender"]["min_rtt"] / 1e3,
+            "loss_pct": float(f"{100 * sent['retransmits'] / segments:.2g}")}

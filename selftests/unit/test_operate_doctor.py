@@ -5,6 +5,7 @@ Files, sysctls and modules are in a folder that stands in for /.  Routes, rules,
 are real, in namespaces of the test's own, where cubic and reno stand for the pack's policies.
 """
 
+import contextlib
 import json
 import lzma
 import os
@@ -12,11 +13,13 @@ import pathlib
 import re
 import shlex
 import socket
+import threading
+import time
 
 import pytest
 
 from selftests.unit.operate_net import TOP, namespaces, run
-from tools.satcc_operate import doctor, policies
+from tools.satcc_operate import doctor, policies, sockets
 from tools.satcc_operate.host import Host, identity, in_namespace
 
 RELEASE, OLDER, NEWER = "6.1.0-56-amd64", "6.1.0-9-amd64", "6.1.0-100-amd64"
@@ -58,7 +61,7 @@ HEALTHY = {
     sysctl("tcp_sack"): 1, sysctl("tcp_timestamps"): 1, sysctl("tcp_window_scaling"): 1,
     sysctl("tcp_wmem"): "4096\t16384\t4194304",
     "sys/module/module/parameters/sig_enforce": "N",
-    "sys/kernel/security/lockdown": "[none] integrity confidentiality",
+    "sys/kernel/security/lockdown": "[none] integrity confidentiality", "sys/kernel/btf/vmlinux": "",
     **kernel(OLDER, ()), **kernel(RELEASE), **loaded("satcc"),
     "etc/modules-load.d/satcc.conf": "# policies\ntcp-satcc",
     "etc/sysctl.d/90-satcc.conf": "net.ipv4.tcp_allowed_congestion_control = reno cubic satcc\n"
@@ -169,12 +172,19 @@ PLANTED = [
      "sysctl -w net.ipv4.tcp_window_scaling=1"),
     ("send-buffer-small", {sysctl("tcp_wmem"): "4096 16384 262144"}, "262144 bytes",
      "sysctl -w net.ipv4.tcp_wmem='4096 16384 4194304'"),
+    ("name-taken", {sysctl("tcp_available_congestion_control"): "reno cubic satcc hybla_full",
+                    sysctl("tcp_allowed_congestion_control"): "reno cubic satcc hybla_full"},
+     "a BPF object has the name hybla_full, so the installed tcp_hybla_full",
+     "satcc-bpf unload hybla_full && modprobe tcp_hybla_full"),
+    ("btf-missing", {"remove": ["sys/kernel/btf"], "usr/lib/satcc/bpf/ibk.bpf.o": ""},
+     f"the kernel {RELEASE} has no BTF (CONFIG_DEBUG_INFO_BTF), so ibk.bpf.o cannot", "make install"),
     ("saved-file-bad", {"etc/satcc/routes.json": "{}"}, "routes.json", "satcc route save"),
     ("saved-file-bad", {"etc/satcc/routes.json": '{"version": 1, "routes": [7]}'}, "7 is not a route",
      "satcc route save"),
     *[("default-loud", {sysctl("tcp_congestion_control"): policy,
                         sysctl("tcp_available_congestion_control"): f"reno cubic satcc {policy}",
                         "etc/sysctl.d/99.conf": f"net.ipv4.tcp_congestion_control={policy}",
+                        **loaded(policy),
                         **kernel(RELEASE, ("tcp_satcc", "tcp_hybla_full", f"tcp_{policy}"))},
        f"{policy} is the policy of the whole host", "tcp_congestion_control=cubic")
       for policy in ("hybla_full", "hybla", "ibk")],
@@ -196,6 +206,20 @@ def test_a_planted_file_is_the_only_finding(quiet_net, files, name, planted, tex
     finding, = findings_of_files(quiet_net)
     assert finding.name == name and text in finding.text and mend in finding.mend
     assert "\n" not in finding.text + finding.mend
+
+
+@pytest.mark.parametrize("planted", [
+    {"remove": ["sys/kernel/btf"]},                             # nobody needs it
+    {"usr/share/satcc/ibk.bpf.o": ""},                          # and it is there
+    {"remove": ["sys/module/tcp_satcc", "etc/modprobe.d", "etc/modules-load.d",     # no module at all
+                f"lib/modules/{RELEASE}"]},
+    {f"lib/modules/{RELEASE}/modules.builtin": "kernel/net/ipv4/tcp_ibk.ko",
+     **{sysctl(f"tcp_{which}_congestion_control"): "reno cubic satcc ibk"
+        for which in ("available", "allowed")}}], ids=["no-btf", "btf", "bpf-alone", "builtin"])
+def test_a_healthy_host_with_or_without_bpf(quiet_net, files, planted):
+    """An object carries satcc in the third."""
+    plant(files, planted)
+    assert findings_of_files(quiet_net) == []
 
 
 def test_a_parameter_that_cannot_be_written_needs_its_module_again(quiet_net, files):
@@ -519,6 +543,87 @@ def test_a_connection_that_is_older_than_its_route(host):
         host.satcc("route", "save", check=True)
         assert [each["name"] for each in findings(host)] == ["application-policy"]
     assert findings(host) == []
+
+
+@contextlib.contextmanager
+def sending(net, buffer):
+    """A connection that has had data to send for more than a second over a slow link, and has still.
+
+    buffer: what its program gives to SO_SNDBUF; 0: it leaves that to the kernel.
+    """
+    run("ip", "netns", "exec", net.sender, "tc", "qdisc", "replace", "dev", "v0", "root", "tbf",
+        "rate", "2mbit", "burst", "20000", "limit", "4000000")
+    with net.connection("203.0.113.1", 5001) as (client, accepted):
+        if buffer:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
+        reading = threading.Thread(target=read_all, args=(accepted,))
+        reading.start()
+        writing = threading.Thread(target=write_all, args=(client,))
+        writing.start()
+        deadline = time.monotonic() + 60
+        while busy_ms(net) < 1.5 * doctor.BUSY:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        yield client
+        client.shutdown(socket.SHUT_RDWR)
+        writing.join()
+        accepted.close()
+        reading.join()
+
+
+def read_all(accepted):
+    with contextlib.suppress(OSError):
+        while accepted.recv(65536):
+            pass
+
+
+def write_all(client):
+    with contextlib.suppress(OSError):
+        while True:
+            client.sendall(bytes(65536))
+
+
+def busy_ms(net):
+    """How long the connection to port 5001 has had data to send, as the kernel counts it."""
+    text = run("ip", "netns", "exec", net.sender, "ss", "-tinOH", "dport", "=", "5001").stdout
+    return max((each.duration_ms("busy") for each in sockets.parse(text)), default=0)
+
+
+def test_a_program_that_locks_its_send_buffer(host):
+    with sending(host, 4000) as client:
+        most = client.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        finding, = findings(host)
+    assert finding["name"] == "send-buffer-locked"
+    assert f"has a send buffer of {most} bytes to 203.0.113.1 and waits for room" in finding["text"]
+    assert re.search(r"pytest|python3", finding["text"])
+    assert finding["mend"].startswith("ss -tmiOp dst 203.0.113.1   # then take SO_SNDBUF out of ")
+    assert findings(host) == []
+
+
+def test_a_busy_program_that_leaves_its_buffer_to_the_kernel(host):
+    with sending(host, 0):
+        assert findings(host) == []
+
+
+LOCKED = ("ESTAB 0 0 192.0.2.1:443 203.0.113.1:50000 ino:1 sk:1 <-> skmem:(r0,rb131072,t0,tb{buffer},f0,"
+          "w0,o0,bl0,d0) ts sack {policy} wscale:2,2 rto:204 rtt:100/1 mss:1448 cwnd:50 busy:{busy}ms "
+          "sndbuf_limited:{waited}ms(1%)")
+
+
+@pytest.mark.parametrize("words, most, mend", [
+    ({}, 212992, "sysctl -w net.core.wmem_max=4194304   # then restart a program"),
+    ({}, 212993, "ss -tmiOp dst 203.0.113.1   # then take SO_SNDBUF out of "),
+    ({"buffer": 4194304}, 212992, None), ({"policy": "cubic"}, 212992, None),
+    ({"busy": 999}, 212992, None), ({"waited": 99}, 212992, None), ({"waited": 100}, 212992, "sysctl")])
+def test_what_tells_that_a_buffer_is_locked(quiet_net, files, monkeypatch, words, most, mend):
+    """The list of ss is planted."""
+    line = LOCKED.format(**{"buffer": 425984, "policy": "satcc", "busy": 1000, "waited": 500, **words})
+    monkeypatch.setattr(sockets, "live", lambda host, *options: sockets.parse(line)
+                        if "-m" in options else [])
+    write(files, {"proc/sys/net/core/wmem_max": most})
+    listed = findings_of_files(quiet_net)
+    assert [each.name for each in listed] == (["send-buffer-locked"] if mend else [])
+    assert not mend or listed[0].mend.startswith(mend)
 
 
 def send_datagrams(net, count):

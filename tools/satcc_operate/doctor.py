@@ -15,11 +15,15 @@ from .host import OperateError, in_namespace
 FINDINGS = 1                            # exit status
 SEND_BUFFER = 4 << 20                   # bytes: the kernel's own maximum where memory is not scarce
 DROPS = 1000                            # so many packets may be dropped, and one of so many
+WAITED = 10                             # percent of its busy time that a connection waits for its buffer
+BUSY = 1000                             # ms: a connection that had data to send for less tells nothing
 LOOKUPS = 500                           # peers whose route is asked for
 QUEUES = ("pfifo_fast", "pfifo", "fq")  # qdiscs that fq may replace: nothing else is configured there
 AQMS = ("cake", "choke", "codel", "dualpi2", "fq_codel", "fq_pie", "gred", "hhf", "pie", "red", "sfb",
         "sfq")                          # qdiscs whose drops are their work
 KERNEL_PROTOCOL = "2"
+BTF = "sys/kernel/btf/vmlinux"
+OBJECTS = ("usr/share/satcc", "usr/lib/satcc", "usr/local/share/satcc", "usr/local/lib/satcc")
 
 NEEDED = {
     "net.ipv4.tcp_sack": ("sack-off", "SACK is off: a window with several losses takes an RTT for each"),
@@ -51,7 +55,7 @@ class View:
         self.routes = [each for family in fib.families()
                        for each in fib.routes(host, family, "table", "all")
                        if each["type"] == fib.UNICAST]
-        self.sockets = sockets.live(host, "-a", "-p")
+        self.sockets = sockets.live(host, "-a", "-p", "-m")
 
     def configured(self):
         """The policies that files name for the next boot: policy -> the file.
@@ -81,6 +85,12 @@ class View:
         return [module for module in modules
                 if module in self.index or policies.loaded(self.host, module)]
 
+    def in_bpf(self):
+        """The policies of the pack that the kernel has from BPF objects."""
+        return [policy for policy in policies.POLICIES if policy in self.available
+                and not policies.loaded(self.host, policies.module_name(policy))
+                and not policies.builtin(self.host, self.release, policies.module_name(policy))]
+
     def users(self, policy):
         """Whether something besides a program's own choice gives the policy to connections."""
         return (policy == self.default or any(fib.policy(each) == policy for each in self.routes)
@@ -102,7 +112,7 @@ def install_command(view, release):
 
 def modules_of_running_kernel(view):
     install = install_command(view, view.release)
-    if not view.pack():
+    if not view.pack() and not view.in_bpf():
         yield Finding("module-missing", f"no policy of satcc is installed for the running kernel "
                       f"{view.release}", install)
     for policy, file in view.configured().items():
@@ -201,6 +211,25 @@ def parameter_command(view, module, name, value):
     if policies.is_writable(view.host, file):
         return f"echo {shlex.quote(value)} > /{file}"
     return reload_command(module)
+
+
+def names_taken(view):
+    """The kernel takes one of two policies of a name: the one that is loaded first."""
+    for policy in view.in_bpf():
+        module = policies.module_name(policy)
+        if module in view.index:
+            yield Finding("name-taken", f"a BPF object has the name {policy}, so the installed {module} "
+                          "is not in effect and cannot be loaded",
+                          f"satcc-bpf unload {policy} && modprobe {module}")
+
+
+def btf(view):
+    """A BPF object is placed by the kernel's BTF."""
+    objects = [path for folder in OBJECTS for path in view.host.names(folder, "**/*.bpf.o")]
+    if objects and not view.host.path(BTF).exists():
+        yield Finding("btf-missing", f"the kernel {view.release} has no BTF (CONFIG_DEBUG_INFO_BTF), so "
+                      f"{', '.join(objects)} cannot be loaded; modules need none",
+                      install_command(view, view.release))
 
 
 def reload_command(module):
@@ -485,6 +514,45 @@ def send_buffer(view):
                       f"sysctl -w net.ipv4.tcp_wmem='{wanted}'   # satcc tune computes it for a path")
 
 
+def locked_buffers(view):
+    """Programs that have set SO_SNDBUF, which keeps the kernel from enlarging the buffer.
+
+    ss does not print the lock.  But without one, and below the maximum of tcp_wmem, the buffer has room
+    for twice the window: a connection that has sent all it was given never waits for it long.
+    """
+    words = (view.host.sysctl("net.ipv4.tcp_wmem") or "0").split()
+    prefixes = [each["prefix"] for each in view.routes if fib.policy(each)]
+    slowest = {}
+    for socket in view.sockets:
+        selected = socket.policy in policies.POLICIES or (
+            socket.peer and any(socket.peer in prefix for prefix in prefixes))
+        if selected and waits_for_buffer(socket) and 0 < socket.send_buffer() < int(words[-1]):
+            slowest.setdefault(", ".join(sorted(set(socket.programs))) or "a program", socket)
+    for program, socket in slowest.items():
+        yield Finding("send-buffer-locked", f"{program} has a send buffer of {socket.send_buffer()} "
+                      f"bytes to {socket.peer} and waits for room in it {buffer_share(socket):.0f} % of "
+                      "its time: it has set SO_SNDBUF, so the kernel does not enlarge the buffer",
+                      buffer_command(view, program, socket, words[-1]))
+
+
+def buffer_share(socket):
+    """The percent of its busy time that a connection waited for its send buffer."""
+    return 100 * socket.duration_ms("sndbuf_limited") / socket.duration_ms("busy")
+
+
+def waits_for_buffer(socket):
+    return socket.duration_ms("busy") >= BUSY and buffer_share(socket) >= WAITED
+
+
+def buffer_command(view, program, socket, wanted):
+    """The command that grants what a program asks for; else the one that shows what it has set."""
+    most = int(view.host.sysctl("net.core.wmem_max") or 0)
+    if most and socket.send_buffer() >= 2 * most:       # the kernel doubles what it grants
+        return f"sysctl -w net.core.wmem_max={wanted}   # then restart {program}"
+    return (f"ss -tmiOp dst {socket.peer}   # then take SO_SNDBUF out of the configuration of "
+            f"{program}, and restart it")
+
+
 def qdisc_drops(view):
     devices = {fib.device(each) for each in view.routes
                if fib.policy(each) or each["prefix"].prefixlen == 0} - {"lo", ""}
@@ -517,9 +585,11 @@ def qdisc_command(qdisc):
 # ---- the sub-command -------------------------------------------------------
 
 CHECKS = (modules_of_running_kernel, modules_of_newest_kernel, modules_without_depmod, unsigned_modules,
-          stale_modules, blocked_modules, module_parameters, held_modules, load_at_boot,
+          stale_modules, blocked_modules, names_taken, btf, module_parameters, held_modules,
+          load_at_boot,
           selection_in_force, allowed_policies, loud_default, namespace_defaults, shadowed_routes,
-          stale_routes, saved_routes, port_routes, own_choices, tcp_options, send_buffer, qdisc_drops)
+          stale_routes, saved_routes, port_routes, own_choices, tcp_options, send_buffer,
+          locked_buffers, qdisc_drops)
 
 
 def examine(host):
@@ -541,7 +611,7 @@ def for_namespace(mend, namespace):
     if not namespace:
         return mend
     mend = re.sub(r"^((sudo )?satcc (route \w+|doctor))", rf"\1 --netns {namespace}", mend)
-    return re.sub(r"^(sysctl|tc) ", rf"ip netns exec {namespace} \1 ", mend)
+    return re.sub(r"^(sysctl|tc|ss) ", rf"ip netns exec {namespace} \1 ", mend)
 
 
 def run(host, options):

@@ -35,6 +35,11 @@ class Socket:
         match = re.match(r"([\d.]+)ms", self.values.get(name, "0ms"))
         return float(match[1]) if match else 0.0
 
+    def send_buffer(self):
+        """The bytes of memory that may wait to be acknowledged; 0 unless ss was asked with -m."""
+        match = re.search(r"\btb(\d+)", self.values.get("skmem", ""))
+        return int(match[1]) if match else 0
+
     def rtt_ms(self):
         """The smoothed RTT; None before the first sample."""
         text = self.values.get("rtt")

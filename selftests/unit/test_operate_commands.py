@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What holds for each sub-command of satcc: it succeeds, it refuses in a line, and a dry run is dry.
+
+What a sub-command does is in the files of their own; here none is left out.
+"""
+
+import json
+import re
+import sys
+
+import pytest
+
+from selftests.unit.operate_net import SATCC, run
+from selftests.unit.test_operate_completion import levels
+from tools.satcc_operate import cli
+
+PREFIX = "203.0.113.0/24"
+PATH = ("--rate", "10mbit", "--rtt", "600ms")
+# Words that succeed on the host below.
+SUCCEED = {
+    "status": (), "doctor": (), "metrics": (), "tune": PATH, "choose": PATH,
+    "route add": ("203.0.114.0/24", "cubic"), "route del": (PREFIX,), "route list": (),
+    "route flush": (), "route save": (), "route restore": ()}
+DRY = ("route add", "route del", "route flush", "route save", "route restore")
+# A program that each needs, and that fails.
+NEEDS = {"status": "ss", "doctor": "ss", "metrics": "ss", "choose": "iperf3",
+         **{name: "ip" for name in SUCCEED if name.startswith("route")}}
+
+
+@pytest.fixture
+def host(net, tmp_path):
+    """One route of satcc's in effect, another in the file, and a file system of the test's own."""
+    net.root = tmp_path / "root"
+    net.root.mkdir()
+    (net.root / "proc").symlink_to("/proc")
+    net.satcc("route", "add", "2001:db8:1::/48", "cubic", check=True)
+    net.satcc("route", "save", check=True)
+    net.satcc("route", "flush", check=True)
+    net.satcc("route", "add", PREFIX, "cubic", check=True)
+    return net
+
+
+def state(net):
+    """Routes, rules, sysctls and files: all that a sub-command may change."""
+    files = {path: path.read_text() for path in sorted((net.root / "etc").rglob("*")) if path.is_file()}
+    return sorted(net.everything()), files, [net.sysctl(f"net.ipv4.tcp_{name}") for name in (
+        "wmem", "rmem", "slow_start_after_idle", "notsent_lowat")]
+
+
+def test_no_sub_command_is_left_out():
+    leaves = {words.removeprefix("satcc ") for words, commands, _ in levels(cli.arguments_parser())
+              if not commands}
+    assert set(SUCCEED) == leaves
+    offered = {words.removeprefix("satcc ") for words, _, options in levels(cli.arguments_parser())
+               if "--dry-run" in options}
+    assert set(DRY) == offered
+
+
+@pytest.mark.parametrize("name", SUCCEED)
+def test_each_succeeds(host, name):
+    with host.connection("203.0.113.1"):
+        done = host.satcc(*name.split(), *SUCCEED[name])
+    healthy = name != "doctor"          # the planted route is not saved, and that is a finding
+    assert (done.returncode, done.stderr) == (0 if healthy else 1, "")
+    assert done.stdout.endswith("\n") and done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", SUCCEED)
+def test_each_refuses_a_namespace_that_is_not_there(name):
+    done = run(sys.executable, SATCC, *name.split(), *SUCCEED[name], "--netns", "no-such", check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "satcc: no network namespace /run/netns/no-such: No such file or directory\n"
+
+
+@pytest.mark.parametrize("name", SUCCEED)
+def test_each_refuses_wrong_words(name):
+    done = run(sys.executable, SATCC, *name.split(), *SUCCEED[name], "--no-such", check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == "satcc: error: unrecognized arguments: --no-such"
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_each_hands_on_the_failure_of_a_program(host, tmp_path, name):
+    """In a line, and nothing is changed."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / NEEDS[name]).write_text("#!/bin/sh\necho planted failure >&2\nexit 1\n")
+    (folder / NEEDS[name]).chmod(0o755)
+    words = ("--probe", "192.0.2.2") if name == "choose" else SUCCEED[name]
+    before = state(host)
+    done = host.satcc(*name.split(), *words, path=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"satcc: .*: planted failure\n", done.stderr)
+    assert state(host) == before
+
+
+@pytest.mark.parametrize("name", DRY)
+def test_a_dry_run_prints_and_changes_nothing(host, name):
+    before = state(host)
+    done = host.satcc(*name.split(), *SUCCEED[name], "--dry-run", check=True)
+    assert state(host) == before
+    if name == "route save":            # what would be in the file
+        host.satcc("route", "save", check=True)
+        assert done.stdout == (host.root / "etc/satcc/routes.json").read_text()
+        return
+    commands = done.stdout.splitlines()
+    assert commands and all(line.startswith("ip -") for line in commands)
+    for line in commands:               # typed, they leave nothing to do
+        host.ip(*line.split()[1:])
+    again = host.satcc(*name.split(), *SUCCEED[name], check=True)
+    assert again.stdout.startswith("nothing to do")
+
+
+@pytest.mark.parametrize("name", ["route add", "route del", "route flush", "route restore"])
+def test_without_the_right_nothing_is_changed(host, name):
+    """As an ordinary user: the kernel refuses the first step."""
+    before = state(host)
+    done = run("ip", "netns", "exec", host.sender, "setpriv", "--bounding-set=-all", "--inh-caps=-all",
+               "env", f"SATCC_ROOT={host.root}", sys.executable, SATCC, *name.split(), *SUCCEED[name],
+               check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"satcc: .*Operation not permitted.*\n", done.stderr)
+    assert state(host) == before
+
+
+@pytest.mark.parametrize("words", [("route", "save"), ("tune", *PATH, "--apply"),
+                                   ("metrics", "-o", "etc/satcc/satcc.prom")])
+def test_what_cannot_be_written_is_refused_in_a_line(host, words):
+    """A file stands where the folder is to be, and no sysctl is set."""
+    host.ip("route", "flush", "proto", "167")
+    run("rm", "-r", host.root / "etc/satcc")
+    (host.root / "etc/satcc").touch()
+    before = state(host)
+    words = [str(host.root / word) if word.startswith("etc/") else word for word in words]
+    done = host.satcc(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"satcc: cannot write /.*\n", done.stderr)
+    assert state(host) == before
+
+
+def test_the_list_is_what_was_added(host):
+    host.satcc("route", "add", "default6", "cubic", "--port", "443", "--lock", "--initcwnd", "20",
+               check=True)
+    listed = host.satcc_json("route", "list")
+    assert [(each["prefix"], each["policy"], each["lock"], each["port"], each["initcwnd"],
+             each["by_satcc"]) for each in listed] == [
+        (PREFIX, "cubic", False, None, None, True), ("::/0", "cubic", True, 443, 20, True)]
+    lines = host.satcc("route", "list", check=True).stdout.splitlines()
+    assert lines[0].split()[:3] == ["PREFIX", "POLICY", "LOCK"]
+    assert [line.split()[:4] for line in lines[1:]] == [[PREFIX, "cubic", "no", "-"],
+                                                        ["::/0", "cubic", "yes", "443"]]
+    host.satcc("route", "flush", check=True)
+    assert host.satcc("route", "list", check=True).stdout == ""
+    assert json.loads(host.satcc("route", "list", "--json", check=True).stdout) == []

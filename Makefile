@@ -93,6 +93,7 @@ install-tools:
 		$(addprefix $(TOOLS)/share/man/man,1 7 8) $(UNITS) $(MODPROBE) \
 		$(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(addprefix $(EXAMPLES)/,modules-load.d modprobe.d sysctl.d)
 	@install -m 644 tools/satcc_operate/*.py tools/satcc_operate/*.json $(TOOLS)/share/satcc/satcc_operate
+	@install -m 644 tools/*.json $(TOOLS)/share/satcc
 	@install -m 644 tools/satcc_tools/*.py $(TOOLS)/share/satcc/satcc_tools
 	@install tools/satcc tools/satcc-log tools/satcc-plot tools/*.bt $(TOOLS)/share/satcc
 	@for program in $(PROGRAMS); do ln -sf "../share/satcc/$${program#*/}" "$(TOOLS)/$$program" || exit; done

@@ -125,6 +125,8 @@ def test_installed_programs_run(clone, tmp_path):
     done = subprocess.run([prefix / "sbin/satcc", *words], env={},
                           cwd="/", text=True, capture_output=True)
     assert done.returncode == 0 and done.stdout.startswith("policy: "), done.stderr     # has figures
+    for file in TOP.glob("tools/*.json"):
+        assert (prefix / "share/satcc" / file.name).read_text() == file.read_text()
     for script in TOP.glob("tools/*.bt"):
         link = prefix / "sbin" / f"satcc-{script.name}"
         assert link.read_text() == script.read_text() and os.access(link, os.X_OK)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What holds for each sub-command of satcc: it succeeds, it refuses in a line, and a dry run is dry.
+"""What holds for each sub-command of satcc: it succeeds, refuses in a line, and fits its schema.
 
 What a sub-command does is in the files of their own; here none is left out.
 """
@@ -8,9 +8,11 @@ import json
 import re
 import sys
 
+import jsonschema
 import pytest
 
-from selftests.unit.operate_net import SATCC, run
+from selftests.unit.operate_net import SATCC, TOP, run
+from selftests.unit.test_operate_choose import RECORDED
 from selftests.unit.test_operate_completion import levels
 from tools.satcc_operate import cli
 
@@ -152,3 +154,85 @@ def test_the_list_is_what_was_added(host):
     host.satcc("route", "flush", check=True)
     assert host.satcc("route", "list", check=True).stdout == ""
     assert json.loads(host.satcc("route", "list", "--json", check=True).stdout) == []
+
+
+# ---- the schema of --json --------------------------------------------------
+
+SCHEMA = json.loads((TOP / "tools/satcc-schema.json").read_text())
+# More words of a sub-command whose output has another form, or more members.
+FORMS = {**{name: [words] for name, words in SUCCEED.items()},
+         "route save": [(), ("--dry-run",)], "tune": [PATH, (*PATH, "--apply"), ("--undo",)],
+         "route add": [SUCCEED["route add"], (*SUCCEED["route add"], "--dry-run")],
+         "choose": [PATH, ("--rate", "100mbit", "--rtt", "30ms", "--cross", "none"),
+                    ("--probe", "192.0.2.2")]}
+
+
+def validator(name):
+    """Of a sub-command's output."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    return jsonschema.Draft202012Validator({**SCHEMA, "$ref": f"#/$defs/commands/{name}"})
+
+
+def every_object(node):
+    """The schemas of objects with members, wherever they stand."""
+    if isinstance(node, dict):
+        if "properties" in node:
+            yield node
+        node = list(node.values())
+    for child in node if isinstance(node, list) else ():
+        yield from every_object(child)
+
+
+def test_the_schema_has_each_sub_command():
+    assert set(SCHEMA["$defs"]["commands"]) == set(SUCCEED)
+
+
+def test_each_member_is_described_and_no_other_is_allowed():
+    objects = list(every_object(SCHEMA))
+    assert len(objects) > 15
+    for each in objects:
+        assert each["required"] == list(each["properties"]) and each["additionalProperties"] is False
+        for name, member in each["properties"].items():
+            if "type" in member and member["type"] not in ("object", "array"):
+                assert member.get("description"), name
+
+
+@pytest.mark.parametrize("name, words", [(name, words) for name, forms in FORMS.items()
+                                         for words in forms])
+def test_the_output_fits_the_schema(host, tmp_path, name, words):
+    """Of a host with routes, a module, findings and connections; and not with a member less or more."""
+    plant_modules(host.root)
+    with host.connection("203.0.113.1") as (client, _), host.connection("203.0.114.1"):
+        client.sendall(bytes(1000))
+        output = host.satcc_json(*name.split(), *words, path=fake_iperf3(tmp_path / "bin"))
+    check = validator(name)
+    check.validate(output)
+    for worse in spoiled(output):
+        assert not check.is_valid(worse), worse
+
+
+def plant_modules(root):
+    """/sys with a module of the pack's."""
+    folder = root / "sys/module/tcp_satcc"
+    (folder / "parameters").mkdir(parents=True)
+    for file, text in {"version": "0.1", "refcnt": "3", "parameters/hoe": "1"}.items():
+        (folder / file).write_text(text)
+
+
+def fake_iperf3(folder):
+    folder.mkdir()
+    (folder / "report.json").write_text(json.dumps(RECORDED))
+    (folder / "iperf3").write_text(f"#!/bin/sh\ncat {folder}/report.json\n")
+    (folder / "iperf3").chmod(0o755)
+    return folder
+
+
+def spoiled(output):
+    """The output with a member more, and with each of its members left out."""
+    first = output[0] if isinstance(output, list) else output
+
+    def whole(changed):
+        return [changed, *output[1:]] if isinstance(output, list) else changed
+    yield whole({**first, "surplus": 1})
+    for name in first:
+        yield whole({key: value for key, value in first.items() if key != name})

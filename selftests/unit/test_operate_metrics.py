@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""satcc metrics: Prometheus' text format, from the live kernel and from what is planted."""
+"""satcc metrics: Prometheus' text format, of the live kernel and of a planted state; its dashboard."""
 
+import json
 import os
 import re
 import stat
 
 import pytest
 
+from selftests.unit.operate_net import TOP
 from tools.satcc_operate import cli, metrics
 
 LABEL = r'[a-z]+="(?:[^"\\\n]|\\.)*"'
@@ -129,3 +131,63 @@ def test_a_link_stays_and_its_file_is_written(state, tmp_path):
 def test_a_folder_is_refused(state, tmp_path, capsys):
     assert cli.main(["metrics", "-o", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"satcc: cannot write {tmp_path}: Is a directory\n"
+
+
+# ---- the dashboard ---------------------------------------------------------
+
+DASHBOARD = json.loads((TOP / "tools/satcc-dashboard.json").read_text())
+# What Prometheus adds to each series.
+ADDED = {"instance", "job"}
+
+
+def queries():
+    """The expressions of all panels and variables."""
+    variables = [each["query"]["query"] for each in DASHBOARD["templating"]["list"]
+                 if each["type"] == "query"]
+    return variables + [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+
+
+def labels_of(name):
+    """The labels that the program gives to a series."""
+    return {label for each, labels, _ in metrics.samples(STATE) if each == name for label in labels}
+
+
+def test_the_dashboard_queries_what_is_printed_and_all_of_it():
+    names = {name for query in queries() for name in re.findall(r"satcc_\w+", query)}
+    assert names == {name for name, _, _ in metrics.samples(STATE)}
+
+
+@pytest.mark.parametrize("query", queries())
+def test_a_query_uses_labels_that_its_series_has(query):
+    selected = re.findall(r"(satcc_\w+)\{(.*?)\}", query)
+    assert selected or query.startswith("label_values(")
+    for name, matchers in selected:
+        assert set(re.findall(r"(\w+)=", matchers)) <= labels_of(name) | ADDED
+    for name, label in re.findall(r"label_values\((satcc_\w+), (\w+)\)", query):
+        assert label in labels_of(name) | ADDED
+    for words in re.findall(r"(?:by|ignoring) \(?\(([\w, ]+)\)", query):
+        assert set(words.split(", ")) <= set().union(*(labels_of(name) for name, _ in selected)) | ADDED
+    assert query.count("(") == query.count(")") and query.count("{") == query.count("}")
+
+
+def test_a_legend_names_labels_that_the_series_has():
+    for panel in DASHBOARD["panels"]:
+        for target in panel["targets"]:
+            name = re.search(r"satcc_\w+", target["expr"])[0]
+            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= labels_of(name) | ADDED
+
+
+def test_the_variables_of_a_query_are_the_dashboards():
+    declared = {each["name"] for each in DASHBOARD["templating"]["list"]} | {"__rate_interval"}
+    used = set(re.findall(r"\$\{?(\w+)", " ".join(queries())))
+    assert used <= declared and {"instance", "policy"} <= used
+
+
+def test_the_panels_do_not_cover_each_other():
+    taken = [(x, y) for panel in DASHBOARD["panels"] for place in [panel["gridPos"]]
+             for x in range(place["x"], place["x"] + place["w"])
+             for y in range(place["y"], place["y"] + place["h"])]
+    assert len(taken) == len(set(taken)) and max(x for x, _ in taken) < 24
+    identifiers = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(identifiers) == len(set(identifiers))
+    assert {panel["datasource"]["uid"] for panel in DASHBOARD["panels"]} == {"${datasource}"}

@@ -15,6 +15,7 @@
 #ifndef _MTSI_INCREASE_H
 #define _MTSI_INCREASE_H
 
+#include <linux/kernel.h>
 #include <linux/types.h>
 #include <linux/minmax.h>
 
@@ -52,37 +53,68 @@ static inline u32 mtsi_add(u32 *cwnd, u32 end, u32 f, u32 acks)
 	return acks;
 }
 
-/* Take a step for each of acks, until the window is target. Returns how many were
- * not needed. target: below 2^31.
+/* Returns in how many steps, F raised by k before each, the window comes to end: the
+ * smallest n with
  *
- * Where F stays as it is (above all thresholds, K = 0, the largest F) a whole zone
- * is one turn of the loop; every other turn raises F. So there are at most 1024 +
- * zones + 1 turns, whatever acks is; at 20-30-40 with 4, 2, 1 there are six.
+ *   n f + k n (n + 1) / 2 >= room,   that is one more than the largest n with
+ *   2 k n + b <= sqrt(b^2 + 8 k (room - 1)),   b = 2 f + k
+ *
+ * room: 1 .. 2^31 - 1; f: 0 .. MTSI_MAX_F; k: 1 .. MTSI_MAX_F. The sum is below 2^45.
+ */
+static inline u32 mtsi_steps(u32 f, u32 k, u32 room)
+{
+	u32 b = 2 * f + k;
+	u64 sum = (u64)b * b + 8ULL * k * (room - 1);
+
+	return (int_sqrt64(sum) - b) / (2 * k) + 1;
+}
+
+/* Take a step for each of acks while F rises by k, until F is the largest or the window
+ * has reached end, which is above it. Returns how many were taken. The last step may go
+ * beyond end, by less than F.
+ */
+static inline u32 mtsi_rise(struct mtsi_growth *growth, u32 end, u32 k, u32 acks)
+{
+	u32 f = growth->f, steps = (MTSI_MAX_F - f) / k;
+
+	steps = min3(steps, mtsi_steps(f, k, end - growth->cwnd), acks);
+	growth->cwnd += steps * f + k * (steps * (steps + 1) / 2);
+	growth->f += k * steps;
+
+	return steps;
+}
+
+/* Take a step for each of acks, until the window is target. Returns how many were
+ * not needed. target: below 2^31; growth->f: at most MTSI_MAX_F.
+ *
+ * A zone takes one turn, of two parts: while F rises, and where it stays as it is (K = 0, the
+ * largest F). So there are at most eight turns, whatever acks is.
  */
 static inline u32 mtsi_slow_start(const struct mtsi_rule *rule,
 				  struct mtsi_growth *growth, u32 target, u32 acks)
 {
-	u32 zone = 0, end, k, taken;
+	u32 zone = 0, end, k;
 
-	while (acks && growth->cwnd < target) {
-		while (zone < rule->zones && growth->cwnd >= rule->thr[zone])
-			zone++;
+	if (growth->cwnd >= target)
+		return acks;
 
-		if (zone < rule->zones) {
-			end = min(rule->thr[zone], target);
-			k = rule->k[zone];
+	while (zone < MTSI_MAX_ZONES && zone < rule->zones && growth->cwnd >= rule->thr[zone])
+		zone++;
+	for (; zone < MTSI_MAX_ZONES && zone < rule->zones && acks; zone++) {
+		end = min(rule->thr[zone], target);
+		k = rule->k[zone];
+		if (k && growth->cwnd < end)
+			acks -= mtsi_rise(growth, end, k, acks);
+		if (acks && growth->cwnd < end) {
 			growth->f = clamp_t(u32, growth->f + k, 1, MTSI_MAX_F);
-		} else {
-			end = target;
-			k = 0;
-			growth->f = rule->above;
+			acks -= mtsi_add(&growth->cwnd, end, growth->f, acks);
 		}
-
-		taken = k && growth->f < MTSI_MAX_F ? 1 : acks;
-		taken = mtsi_add(&growth->cwnd, end, growth->f, taken);
-		growth->cwnd = min(growth->cwnd, target);
-		acks -= taken;
 	}
+	if (acks && growth->cwnd < target) {
+		growth->f = rule->above;
+		acks -= mtsi_add(&growth->cwnd, target, growth->f, acks);
+	}
+	growth->cwnd = min(growth->cwnd, target);
 
 	return acks;
 }

@@ -2,6 +2,7 @@
 /* mtsi's slow start as a calculator, see calc.h.
  *
  *   add cwnd end f acks                         -> cwnd taken
+ *   steps f k room                              -> steps
  *   start zones [thr k]... above target f cwnd acks...
  *                                               -> [cwnd f left]...
  *
@@ -17,6 +18,13 @@ static void calc_add(void)
 	u32 taken = mtsi_add(&cwnd, end, f, calc_arg());
 
 	printf("%u %u\n", cwnd, taken);
+}
+
+static void calc_steps(void)
+{
+	u32 f = calc_arg(), k = calc_arg();
+
+	printf("%u\n", mtsi_steps(f, k, calc_arg()));
 }
 
 static void calc_start(void)
@@ -45,6 +53,8 @@ bool calc_request(const char *name)
 {
 	if (!strcmp(name, "add"))
 		calc_add();
+	else if (!strcmp(name, "steps"))
+		calc_steps();
 	else if (!strcmp(name, "start"))
 		calc_start();
 	else

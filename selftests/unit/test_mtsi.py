@@ -140,13 +140,6 @@ def test_f_is_at_most_1024(calc):
     assert start(calc, far, 1, [5])[0][0] == 1 + 400 + 800 + 3 * 1024
 
 
-def test_the_loop_stays_within_its_bound(calc):
-    """The default thresholds are behind a flow after five steps, wherever it starts."""
-    most = max(next(n for n, cwnd in enumerate(model.windows(PAPER, first)) if cwnd >= 40) + 1
-               for first in range(1, 40))
-    assert most == 5
-
-
 @given(cwnd=st.integers(1, 2 ** 31 - 2), room=st.integers(1, 2 ** 31), f=st.integers(1, 1024),
        acks=st.integers(1, 2 ** 30))
 def test_add(calc, cwnd, room, f, acks):
@@ -154,6 +147,17 @@ def test_add(calc, cwnd, room, f, acks):
     needed = -((cwnd - end) // f)
     taken = min(needed, acks)
     assert calc("add", cwnd, end, f, acks) == [cwnd + taken * f, taken]
+
+
+@given(f=st.integers(0, 1024), k=st.integers(1, 1024), steps=st.integers(1, 1024),
+       rest=st.integers(0, 2048))
+def test_steps(calc, f, k, steps, rest):
+    """So many steps come to the room and one less does not."""
+    def sum_of(count):
+        return count * f + k * count * (count + 1) // 2
+    room = sum_of(steps) - rest % (f + k * steps)
+    assert calc("steps", f, k, room) == [steps]
+    assert sum_of(steps - 1) < room <= sum_of(steps)
 
 
 windows = st.one_of(st.integers(1, 100), st.integers(1, 2 ** 20))

@@ -8,7 +8,7 @@
 /* Which F() slow start uses. */
 enum mtsi_mode {
 	MTSI_PLAIN,		/* F = 1 per segment, the kernel's: in Loss */
-	MTSI_F_MTSI,		/* multi threshold smoothed increase */
+	MTSI_F_MTSI,		/* multi threshold smoothed increase; these as mode has them */
 	MTSI_F_CONST,
 	MTSI_F_LINEAR,
 };

@@ -49,7 +49,6 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/module.h>
-#include <linux/string.h>
 #include <net/tcp.h>
 
 #include "compat.h"
@@ -76,98 +75,11 @@ MODULE_PARM_DESC(per_ack, "count ACKs, not segments, in congestion avoidance too
 SATCC_PARAM(pacing, 1, 0, 1);
 MODULE_PARM_DESC(pacing, "pace new flows (0/1, default 1)");
 
-/* The thresholds and their K. Not to change under a flow, which may be anywhere
- * between them: set at load only.
- */
-static u32 mtsi_thr[MTSI_MAX_ZONES] = { 20, 30, 40 };
-static u32 mtsi_k[MTSI_MAX_ZONES] = { 4, 2, 1 };
-static unsigned int mtsi_thr_count = 3;
-static unsigned int mtsi_k_count = 3;
-
-static int mtsi_set_word(const char *val, const struct kernel_param *kp, u32 min,
-			 u32 max)
-{
-	u32 value;
-	int err;
-
-	err = kstrtou32(val, 0, &value);
-	if (err)
-		return err;
-	if (value < min || value > max)
-		return -ERANGE;
-	*(u32 *)kp->arg = value;
-
-	return 0;
-}
-
-/* One of thr. That they increase is for mtsi_check_zones() to see. */
-static int mtsi_set_thr(const char *val, const struct kernel_param *kp)
-{
-	return mtsi_set_word(val, kp, 1, MTSI_MAX_THR);
-}
-
-static int mtsi_set_k(const char *val, const struct kernel_param *kp)
-{
-	return mtsi_set_word(val, kp, 0, MTSI_MAX_F);
-}
-
-static const struct kernel_param_ops mtsi_thr_ops = {
-	.set = mtsi_set_thr,
-	.get = param_get_uint,
-};
-
-static const struct kernel_param_ops mtsi_k_ops = {
-	.set = mtsi_set_k,
-	.get = param_get_uint,
-};
-
-static struct kparam_array mtsi_thr_array = {
-	.max	  = MTSI_MAX_ZONES,
-	.elemsize = sizeof(mtsi_thr[0]),
-	.num	  = &mtsi_thr_count,
-	.ops	  = &mtsi_thr_ops,
-	.elem	  = mtsi_thr,
-};
-
-static struct kparam_array mtsi_k_array = {
-	.max	  = MTSI_MAX_ZONES,
-	.elemsize = sizeof(mtsi_k[0]),
-	.num	  = &mtsi_k_count,
-	.ops	  = &mtsi_k_ops,
-	.elem	  = mtsi_k,
-};
-
-module_param_cb(thr, &param_array_ops, &mtsi_thr_array, 0444);
+SATCC_PARAM_LIST(thr, MTSI_MAX_ZONES, 1, MTSI_MAX_THR, 20, 30, 40);
 MODULE_PARM_DESC(thr, "mode mtsi: 1 to 8 thresholds, increasing, segments (1..1048576 each, default 20,30,40)");
-module_param_cb(k, &param_array_ops, &mtsi_k_array, 0444);
+SATCC_PARAM_LIST(k, MTSI_MAX_ZONES, 0, MTSI_MAX_F, 4, 2, 1);
 MODULE_PARM_DESC(k, "mode mtsi: K below each threshold, segments per ACK (0..1024 each, default 4,2,1)");
-
-/* MTSI_F_ in their order */
-static const char * const mtsi_modes[] = { "mtsi", "const", "linear" };
-static u8 mtsi_mode = MTSI_F_MTSI;
-
-static int mtsi_set_mode(const char *val, const struct kernel_param *kp)
-{
-	int index = sysfs_match_string(mtsi_modes, val);
-
-	if (index < 0)
-		return index;
-	WRITE_ONCE(mtsi_mode, MTSI_F_MTSI + index);
-
-	return 0;
-}
-
-static int mtsi_get_mode(char *buffer, const struct kernel_param *kp)
-{
-	return sysfs_emit(buffer, "%s\n", mtsi_modes[READ_ONCE(mtsi_mode) - MTSI_F_MTSI]);
-}
-
-static const struct kernel_param_ops mtsi_mode_ops = {
-	.set = mtsi_set_mode,
-	.get = mtsi_get_mode,
-};
-
-module_param_cb(mode, &mtsi_mode_ops, NULL, 0644);
+SATCC_PARAM_WORD(mode, "mtsi", "const", "linear");
 MODULE_PARM_DESC(mode, "the function F: mtsi, const or linear (default mtsi)");
 
 static struct tcp_congestion_ops tcp_mtsi;
@@ -177,7 +89,7 @@ static u8 mtsi_current_mode(const struct sock *sk)
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Loss && !satcc_param(loss_mtsi))
 		return MTSI_PLAIN;
 
-	return READ_ONCE(mtsi_mode);
+	return MTSI_F_MTSI + satcc_param(mode);
 }
 
 /* How many ACKs an ACK is at most taken for, in slow start. Segments acknowledged
@@ -235,9 +147,9 @@ static u32 mtsi_start(struct sock *sk, u8 mode, u32 acks)
 
 	switch (mode) {
 	case MTSI_F_MTSI:
-		rule.thr = mtsi_thr;
-		rule.k = mtsi_k;
-		rule.zones = mtsi_thr_count;
+		rule.thr = satcc_list(thr);
+		rule.k = satcc_list(k);
+		rule.zones = satcc_count(thr);
 		break;
 	case MTSI_F_LINEAR:
 		rule.thr = &linear_thr;
@@ -332,19 +244,19 @@ static struct tcp_congestion_ops tcp_mtsi __read_mostly = {
 };
 
 /* Do thr and k make a function? Each alone has been seen to be within bounds. */
-static int __init mtsi_check_zones(void)
+static int mtsi_check_zones(void)
 {
+	const u32 *thr = satcc_list(thr);
 	unsigned int i;
 
-	if (mtsi_thr_count != mtsi_k_count) {
+	if (satcc_count(thr) != satcc_count(k)) {
 		pr_err("%u thresholds in thr, but %u values in k\n",
-		       mtsi_thr_count, mtsi_k_count);
+		       satcc_count(thr), satcc_count(k));
 		return -EINVAL;
 	}
-	for (i = 1; i < mtsi_thr_count; i++) {
-		if (mtsi_thr[i] <= mtsi_thr[i - 1]) {
-			pr_err("thr does not increase: %u after %u\n",
-			       mtsi_thr[i], mtsi_thr[i - 1]);
+	for (i = 1; i < MTSI_MAX_ZONES && i < satcc_count(thr); i++) {
+		if (thr[i] <= thr[i - 1]) {
+			pr_err("thr does not increase: %u after %u\n", thr[i], thr[i - 1]);
 			return -EINVAL;
 		}
 	}

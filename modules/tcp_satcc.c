@@ -85,6 +85,7 @@
 #include <net/tcp.h>
 
 #include "compat.h"
+#include "core_state.h"
 #include "growth.h"
 #include "hoe.h"
 #include "info.h"
@@ -453,20 +454,18 @@ static void satcc_earn(struct satcc *ca, u32 step, u32 acked)
 	ca->credit = credit;
 }
 
-/* The third root, rounded down, of x below 2^62. */
+/* The third root, rounded down, of x below 2^62: digit by digit. */
 static u32 satcc_cbrt(u64 x)
 {
-	u32 low = 0, high = 1 << 21, middle;
+	u32 root = 0, bit, more;
 
-	while (high - low > 1) {
-		middle = (low + high) / 2;
-		if ((u64)middle * middle * middle <= x)
-			low = middle;
-		else
-			high = middle;
+	for (bit = 1 << 20; bit; bit >>= 1) {
+		more = root + bit;
+		if ((u64)more * more * more <= x)
+			root = more;
 	}
 
-	return low;
+	return root;
 }
 
 /* Segments per RTT by which CUBIC grows now: to what it is to have an RTT from now, or
@@ -818,19 +817,17 @@ static bool satcc_restarts(const struct sock *sk)
  */
 static void satcc_validate(struct sock *sk, struct satcc *ca)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	u32 used = max_t(u32, tp->snd_cwnd_used, SATCC_W_RESTART);
+	u32 used = max_t(u32, satcc_used_pkts(sk), SATCC_W_RESTART);
 
-	if (!tp->app_limited || tcp_is_cwnd_limited(sk) || ca->mode == SATCC_START ||
+	if (!tcp_sk(sk)->app_limited || tcp_is_cwnd_limited(sk) || ca->mode == SATCC_START ||
 	    inet_csk(sk)->icsk_ca_state != TCP_CA_Open || !satcc_restarts(sk) ||
-	    (s32)(tcp_jiffies32 - tp->snd_cwnd_stamp) < (s32)inet_csk(sk)->icsk_rto)
+	    (s32)(tcp_jiffies32 - satcc_used_since(sk)) < (s32)inet_csk(sk)->icsk_rto)
 		return;
 	if (used < ca->w) {
 		satcc_set_w(ca, (ca->w + used) / 2);
 		satcc_begin_epoch(ca);
 	}
-	tp->snd_cwnd_used = 0;
-	tp->snd_cwnd_stamp = tcp_jiffies32;
+	satcc_reset_used(sk);
 }
 
 /* delivered is below 2^30: the rate's numerator fits 54 bits. */

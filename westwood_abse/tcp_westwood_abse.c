@@ -74,6 +74,7 @@
 
 #include "abse.h"
 #include "compat.h"
+#include "core_state.h"
 #include "growth.h"
 #include "info.h"
 #include "owner.h"
@@ -426,18 +427,18 @@ static void westwood_lost_again(struct sock *sk, struct westwood *ca,
  */
 static u32 westwood_recover(struct sock *sk, const struct westwood *ca, u32 acked)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 flight = tcp_packets_in_flight(tp), limit = max(tp->snd_ssthresh, 1U);
 	u64 cwnd = max(tcp_snd_cwnd(tp), flight);
 
 	if (ca->tolerate)
 		limit = max(limit, ca->b_pkts);
 	if (flight > limit) {
-		tp->prr_delivered += acked;
-		return flight + max_t(s32, tp->prr_delivered / 2 - tp->prr_out,
+		satcc_set_prr_delivered(sk, satcc_prr_delivered(sk) + acked);
+		return flight + max_t(s32, satcc_prr_delivered(sk) / 2 - tp->prr_out,
 				      tp->prr_out ? 0 : 1);
 	}
-	tp->prr_delivered = 2 * tp->prr_out;
+	satcc_set_prr_delivered(sk, 2 * tp->prr_out);
 
 	return min3(cwnd + acked, (u64)limit, 2 * ((u64)flight + acked));
 }

@@ -31,6 +31,13 @@
 #define PARAM_SECTION	".data.param"
 #define PARAM_PREFIX	"satcc_param_"
 
+/* How the tag of one begins whose values are words; and the longest list of numbers. */
+#define WORDS		"words "
+#define MOST_NUMBERS	64
+
+/* The map with what is wrong with the parameters. */
+#define ERROR_SECTION	".data.error"
+
 /* Before 64696c40d03c ("bpf: Add __bpf_prog_{enter,exit}_struct_ops for struct_ops trampoline"),
  * which is in 6.1, a program could be skipped.
  */
@@ -218,11 +225,13 @@ static void unpin(const char *policy)
 struct param {
 	const char *name;
 	__u32	offset;		/* in the map's value */
-	__u32	min, max;
+	__u32	min, max;	/* of a number */
+	__u32	most;		/* numbers of a list, which lie behind their count; 0 = no list */
+	const char *words;	/* "a", "b"; NULL = numbers */
 };
 
-/* The range that a variable's tag says. */
-static bool read_range(const struct btf *btf, __u32 variable, struct param *param)
+/* What a variable's tag says of its values. */
+static bool read_tag(const struct btf *btf, __u32 variable, struct param *param)
 {
 	__u32 id, count = btf__type_cnt(btf);
 
@@ -235,6 +244,10 @@ static bool read_range(const struct btf *btf, __u32 variable, struct param *para
 		tag = btf__name_by_offset(btf, type->name_off);
 		if (sscanf(tag, "range %u %u", &param->min, &param->max) == 2)
 			return true;
+		if (!strncmp(tag, WORDS, strlen(WORDS))) {
+			param->words = tag + strlen(WORDS);
+			return true;
+		}
 	}
 
 	return false;
@@ -257,20 +270,96 @@ static bool get_param(const struct btf *btf, __u32 i, struct param *param)
 	name = btf__name_by_offset(btf, btf__type_by_id(btf, info->type)->name_off);
 	if (strncmp(name, PARAM_PREFIX, strlen(PARAM_PREFIX)))
 		return false;
-	param->name = name + strlen(PARAM_PREFIX);
-	param->offset = info->offset;
+	*param = (struct param){
+		.name	= name + strlen(PARAM_PREFIX),
+		.offset	= info->offset,
+		.most	= info->size / sizeof(__u32) - 1,
+	};
 
-	return read_range(btf, info->type, param);
+	return read_tag(btf, info->type, param);
+}
+
+/* The next of some words, of this length; NULL = none. What is behind it is *rest. */
+static const char *next_word(const char **rest, size_t *length)
+{
+	const char *begin = strchr(*rest, '"'), *end = begin ? strchr(begin + 1, '"') : NULL;
+
+	if (!end)
+		return NULL;
+	*rest = end + 1;
+	*length = end - begin - 1;
+
+	return begin + 1;
+}
+
+/* A word's number. Returns whether it is one of the parameter's. */
+static bool read_word(const struct param *param, const char *text, __u32 *value)
+{
+	const char *rest = param->words, *word;
+	size_t length;
+
+	for (*value = 0; (word = next_word(&rest, &length)); ++*value)
+		if (strlen(text) == length && !strncmp(text, word, length))
+			return true;
+
+	return false;
+}
+
+/* A number, up to the text's end or a comma, where *end is left. Returns whether it is one and
+ * within bounds.
+ */
+static bool read_number(const struct param *param, const char *text, char **end, __u32 *value)
+{
+	unsigned long long number;
+
+	errno = 0;
+	number = strtoull(text, end, 0);
+	if (errno || *end == text || !strchr("0123456789+", *text) ||
+	    number < param->min || number > param->max)
+		return false;
+	*value = number;
+
+	return !**end || (param->most && **end == ',');
+}
+
+/* What is behind a parameter's "=", to where it lies. Returns whether it is within bounds. */
+static bool read_value(const struct param *param, const char *text, __u32 *place)
+{
+	__u32 *numbers = param->most ? place + 1 : place, count = 0;
+	char *end;
+
+	if (param->words)
+		return read_word(param, text, place);
+	do {
+		if (count && count == param->most)
+			return false;
+		if (!read_number(param, text, &end, numbers + count++))
+			return false;
+		text = end + 1;
+	} while (*end);
+	if (param->most)
+		*place = count;
+
+	return true;
+}
+
+static int refuse_value(const struct param *param, const char *word)
+{
+	if (param->words)
+		return fail("%s is none of %s", word, param->words);
+	if (param->most)
+		return fail("%s is out of bounds: 1 to %u numbers, %u to %u each", word,
+			    param->most, param->min, param->max);
+
+	return fail("%s is out of bounds: %u to %u", word, param->min, param->max);
 }
 
 /* Set one, "name=value", in a map's value. */
 static int set_param(const struct btf *btf, char *values, const char *policy, const char *word)
 {
 	size_t length = strcspn(word, "=");
-	unsigned long long number;
+	__u32 i, place[MOST_NUMBERS + 1] = {};
 	struct param param;
-	__u32 i, value;
-	char *end;
 
 	if (!word[length])
 		return fail("%s is not name=value", word);
@@ -280,14 +369,36 @@ static int set_param(const struct btf *btf, char *values, const char *policy, co
 	if (!get_param(btf, i, &param))
 		return fail("%s has no parameter %.*s", policy, (int)length, word);
 
-	errno = 0;
-	number = strtoull(word + length + 1, &end, 0);
-	if (errno || !word[length + 1] || *end || number < param.min || number > param.max)
-		return fail("%s is out of bounds: %u to %u", word, param.min, param.max);
-	value = number;
-	memcpy(values + param.offset, &value, sizeof(value));
+	if (param.most > MOST_NUMBERS)
+		return fail("%s has too many numbers", param.name);
+	if (!read_value(&param, word + length + 1, place))
+		return refuse_value(&param, word);
+	memcpy(values + param.offset, place, (1 + param.most) * sizeof(*place));
 
 	return 0;
+}
+
+static void print_param(const struct param *param, const char *values)
+{
+	const char *rest = param->words, *word = NULL;
+	__u32 first, i, number;
+	size_t length = 0;
+
+	memcpy(&first, values + param->offset, sizeof(first));
+	printf(" %s=", param->name);
+	if (param->words) {
+		for (i = 0; i <= first; i++)
+			word = next_word(&rest, &length);
+		printf("%.*s", word ? (int)length : 0, word);
+	} else if (param->most) {
+		for (i = 0; i < first && i < param->most; i++) {
+			memcpy(&number, values + param->offset + (1 + i) * sizeof(number),
+			       sizeof(number));
+			printf("%s%u", i ? "," : "", number);
+		}
+	} else {
+		printf("%u", first);
+	}
 }
 
 /* ---- commands ----------------------------------------------------------- */
@@ -388,6 +499,39 @@ static int attach(struct bpf_object *object, struct bpf_map *ops, const char *po
 	return 0;
 }
 
+/* Says why an object does not take its parameters. */
+static int refuse_params(struct bpf_object *object, const char *policy)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, ERROR_SECTION);
+	__u32 size = map ? bpf_map__value_size(map) : 0, zero = 0;
+	char *words = calloc(1, size + 1);
+	int err;
+
+	if (words && map)
+		bpf_map_lookup_elem(bpf_map__fd(map), &zero, words);
+	err = fail("%s: %.*s", policy, words ? (int)strcspn(words, "\n") : 0, words ? words : "");
+	free(words);
+
+	return err;
+}
+
+/* Asks the object whether its parameters go together, as the module does when it is loaded. */
+static int check_params(struct bpf_object *object, const char *policy)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, run);
+	struct bpf_program *check;
+
+	bpf_object__for_each_program(check, object)
+		if (bpf_program__type(check) == BPF_PROG_TYPE_SYSCALL)
+			break;
+	if (!check)
+		return 0;
+	if (bpf_prog_test_run_opts(bpf_program__fd(check), &run))
+		return fail("the parameters cannot be checked: %s", strerror(errno));
+
+	return run.retval ? refuse_params(object, policy) : 0;
+}
+
 static int load_object(struct bpf_object *object, const char *file, char **words)
 {
 	struct bpf_map *ops = policy_of(object);
@@ -405,6 +549,9 @@ static int load_object(struct bpf_object *object, const char *file, char **words
 	if (bpf_object__load(object))
 		return fail("the kernel refuses %s: %s; --verbose shows why", policy,
 			    strerror(errno));
+	err = check_params(object, policy);
+	if (err)
+		return err;
 	err = attach(object, ops, policy);
 	if (err)
 		unpin(policy);
@@ -451,7 +598,7 @@ static int do_unload(char **words)
 static void list_params(const char *policy)
 {
 	struct bpf_map_info info = {};
-	__u32 size = sizeof(info), zero = 0, i, value;
+	__u32 size = sizeof(info), zero = 0, i;
 	struct btf *btf = NULL;
 	struct param param;
 	char path[128], *values = NULL;
@@ -466,10 +613,8 @@ static void list_params(const char *policy)
 		values = calloc(1, info.value_size);
 	}
 	if (btf && values && !bpf_map_lookup_elem(fd, &zero, values))
-		for (i = 0; get_param(btf, i, &param); i++) {
-			memcpy(&value, values + param.offset, sizeof(value));
-			printf(" %s=%u", param.name, value);
-		}
+		for (i = 0; get_param(btf, i, &param); i++)
+			print_param(&param, values);
 	free(values);
 	btf__free(btf);
 	close(fd);

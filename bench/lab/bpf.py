@@ -28,6 +28,11 @@ def _sources() -> list[Path]:
               if path.suffix in (".c", ".h"))]
 
 
+def policies() -> list[str]:
+    """The policies that have an object."""
+    return sorted(path.name.removesuffix(".bpf.c") for path in TOP.glob("*/*.bpf.c"))
+
+
 @functools.cache
 def build(series: str = "6.1") -> Path:
     """The folder with the objects, as `make bpf` makes them from a kernel's BTF."""

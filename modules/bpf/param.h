@@ -11,6 +11,24 @@
 	unsigned int satcc_param_##name SEC(".data.param")		\
 		__attribute__((btf_decl_tag("range " SATCC_TEXT(min) " " SATCC_TEXT(max)))) = value
 
+/* A word's number; the words are in the tag. */
+#define SATCC_PARAM_WORD(name, ...)					\
+	unsigned int satcc_param_##name SEC(".data.param")		\
+		__attribute__((btf_decl_tag("words " #__VA_ARGS__))) = 0
+
+/* How many numbers there are, and they. */
+#define SATCC_PARAM_LIST(name, most, low, high, ...)			\
+	struct {							\
+		u32	count;						\
+		u32	numbers[most];					\
+	} satcc_param_##name SEC(".data.param")				\
+		__attribute__((btf_decl_tag("range " SATCC_TEXT(low) " " SATCC_TEXT(high)))) = { \
+		sizeof((u32[]){ __VA_ARGS__ }) / sizeof(u32), { __VA_ARGS__ } \
+	}
+
+#define satcc_list(name)	satcc_param_##name.numbers
+#define satcc_count(name)	READ_ONCE(satcc_param_##name.count)
+
 #define SATCC_TEXT(value)	SATCC_TEXT_OF(value)
 #define SATCC_TEXT_OF(value)	#value
 

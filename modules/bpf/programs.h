@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The programs that the kernel calls, for a policy whose reduction is Reno's, and the table
- * by which the loader finds them. Included behind the module's file.
+/* The programs that the kernel calls, and the table by which the loader finds them. Included
+ * behind the module's file.
  *
  * prefix: what the names of the module's functions begin with. start: its init(). The rest
  * are further members of the table.
@@ -8,26 +8,11 @@
 #ifndef _SATCC_BPF_PROGRAMS_H
 #define _SATCC_BPF_PROGRAMS_H
 
-#define SATCC_RENO_PROGRAMS(policy, prefix, start, ...)				\
+#define SATCC_COMMON_PROGRAMS(prefix, start)					\
 SEC("struct_ops/init")								\
 void BPF_PROG(prefix##_ops_init, struct sock *sk)				\
 {										\
 	start(sk);								\
-}										\
-SEC("struct_ops/ssthresh")							\
-u32 BPF_PROG(prefix##_ops_ssthresh, struct sock *sk)				\
-{										\
-	return tcp_reno_ssthresh(sk);						\
-}										\
-SEC("struct_ops/undo_cwnd")							\
-u32 BPF_PROG(prefix##_ops_undo_cwnd, struct sock *sk)				\
-{										\
-	return tcp_reno_undo_cwnd(sk);						\
-}										\
-SEC("struct_ops/cong_avoid")							\
-void BPF_PROG(prefix##_ops_cong_avoid, struct sock *sk, u32 ack, u32 acked)	\
-{										\
-	prefix##_cong_avoid(sk, ack, acked);					\
 }										\
 SEC("struct_ops/set_state")							\
 void BPF_PROG(prefix##_ops_set_state, struct sock *sk, u8 new_state)		\
@@ -43,18 +28,52 @@ SEC("struct_ops/min_tso_segs")							\
 u32 BPF_PROG(prefix##_ops_min_tso_segs, struct sock *sk)			\
 {										\
 	return prefix##_min_tso_segs(sk);					\
-}										\
+}
+
+#define SATCC_POLICY(policy, prefix, ...)					\
 SEC(".struct_ops")								\
 struct tcp_congestion_ops policy = {						\
 	.init		= (void *)prefix##_ops_init,				\
 	.ssthresh	= (void *)prefix##_ops_ssthresh,			\
 	.undo_cwnd	= (void *)prefix##_ops_undo_cwnd,			\
-	.cong_avoid	= (void *)prefix##_ops_cong_avoid,			\
 	.set_state	= (void *)prefix##_ops_set_state,			\
 	.cwnd_event	= (void *)prefix##_ops_cwnd_event,			\
 	.min_tso_segs	= (void *)prefix##_ops_min_tso_segs,			\
 	.name		= #policy,						\
 	__VA_ARGS__								\
+}
+
+/* For a policy whose reduction is Reno's. */
+#define SATCC_RENO_PROGRAMS(policy, prefix, start, ...)				\
+SATCC_COMMON_PROGRAMS(prefix, start)						\
+SEC("struct_ops/ssthresh")							\
+u32 BPF_PROG(prefix##_ops_ssthresh, struct sock *sk)				\
+{										\
+	return tcp_reno_ssthresh(sk);						\
+}										\
+SEC("struct_ops/undo_cwnd")							\
+u32 BPF_PROG(prefix##_ops_undo_cwnd, struct sock *sk)				\
+{										\
+	return tcp_reno_undo_cwnd(sk);						\
+}										\
+SEC("struct_ops/cong_avoid")							\
+void BPF_PROG(prefix##_ops_cong_avoid, struct sock *sk, u32 ack, u32 acked)	\
+{										\
+	prefix##_cong_avoid(sk, ack, acked);					\
+}										\
+SATCC_POLICY(policy, prefix,							\
+	     .cong_avoid = (void *)prefix##_ops_cong_avoid,			\
+	     __VA_ARGS__)
+
+/* For a policy whose module looks at its parameters when it is loaded. The loader runs this
+ * before it registers the policy, and prints why not.
+ */
+#define SATCC_CHECK_PROGRAM(prefix, check)					\
+char satcc_error[128] SEC(".data.error");					\
+SEC("syscall")									\
+int prefix##_ops_check(void *ctx)						\
+{										\
+	return check();								\
 }
 
 #endif /* _SATCC_BPF_PROGRAMS_H */

@@ -90,7 +90,7 @@ def test_object_sends_the_modules_packets_through_a_short_queue(play):
     same_packets(module, object_)
 
 
-@pytest.mark.parametrize("policy", ["hybla_full", "ibk", "constant_rate"])
+@pytest.mark.parametrize("policy", bpf.policies())
 def test_object_sends_the_modules_packets_without_loss(play, policy):
     """At 10 Mbit/s hybla_full's first ssthresh, a time of a few ms in its estimate, is a segment larger
     or smaller for 2 us; here it is not."""
@@ -105,7 +105,8 @@ def said(lab, objects, tmp_path, commands):
     lines = ["#!/bin/sh", "set +ex"]
     for number, command in enumerate(commands):
         lines.append(f"( {command} ) > /run/out/{number}.said 2>&1; echo $? > /run/out/{number}.status")
-    made = {"run": "\n".join([*lines, "exit 0", ""]).encode(), **bpf.files(objects, "hybla_full")}
+    made = {"run": "\n".join([*lines, "exit 0", ""]).encode(),
+            **bpf.files(objects, "hybla_full", "mtsi")}
     files = machine.run_job(lab.snapshot, made, tmp_path / "console.log").files
     return [(files[f"{number}.said"].decode().strip(), int(files[f"{number}.status"]))
             for number in range(len(commands))]
@@ -138,6 +139,27 @@ def test_loader_loads_lists_unloads_and_refuses(lab, objects, tmp_path):
     assert unloaded == ("", 0)
     assert available == ("", 1)
     assert again == ("satcc-bpf: hybla_full is not loaded as a BPF object", 1)
+
+
+def test_loader_takes_lists_and_words_as_the_module_does(lab, objects, tmp_path):
+    load = "satcc-bpf load mtsi.bpf.o"
+    bounds = "out of bounds: 1 to 8 numbers, 1 to 1048576 each"
+    refused = {
+        f"mount -t bpf none /sys/fs/bpf; {load} thr=20,30":
+            "mtsi: 2 thresholds in thr, but 3 values in k",
+        f"{load} thr=30,20,40": "mtsi: thr does not increase: 20 after 30",
+        f"{load} thr=0,30,40": f"thr=0,30,40 is {bounds}",
+        f"{load} thr=20,30,": f"thr=20,30, is {bounds}",
+        f"{load} thr=1,2,3,4,5,6,7,8,9": f"thr=1,2,3,4,5,6,7,8,9 is {bounds}",
+        f"{load} k=4,2,1025": "k=4,2,1025 is out of bounds: 1 to 8 numbers, 0 to 1024 each",
+        f"{load} mode=reno": 'mode=reno is none of "mtsi", "const", "linear"',
+        f"{load} pacing=0,1": "pacing=0,1 is out of bounds: 0 to 1",
+    }
+    taken = f"{load} thr=5,1048576 k=0,1024 mode=linear && satcc-bpf list"
+    *answers, loaded = said(lab, objects, tmp_path, [*refused, taken])
+    assert answers == [(f"satcc-bpf: {line}", 1) for line in refused.values()]
+    assert loaded == ("mtsi BPF const_k=4 linear_thr=50 loss_mtsi=0 per_ack=0 pacing=1 "
+                      "thr=5,1048576 k=0,1024 mode=linear", 0)
 
 
 @pytest.mark.parametrize("prepare, line", [

@@ -11,6 +11,7 @@
 #define INT_MAX		0x7fffffff
 #define USEC_PER_MSEC	1000L
 #define USEC_PER_SEC	1000000L
+#define EINVAL		22
 #define BIT(nr)		(1UL << (nr))
 
 #define likely(x)	__builtin_expect(!!(x), 1)
@@ -25,6 +26,11 @@
 #define abs(x)		({ s32 _x = (x); (u32)(_x < 0 ? -_x : _x); })
 
 #define DIV_ROUND_UP(x, by)	(((x) + (by) - 1) / (by))
+
+/* For the loader to print; see SATCC_CHECK_PROGRAM(). */
+extern char satcc_error[128];
+
+#define pr_err(format, ...)	BPF_SNPRINTF(satcc_error, sizeof(satcc_error), format, __VA_ARGS__)
 
 /* The root, rounded down. Without a branch, which the verifier would follow both ways, digit
  * after digit; and global, so that it does so once.

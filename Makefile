@@ -9,26 +9,26 @@ KERNEL ?= 6.1
 
 .PHONY: help
 help:
-	@echo 'make bench     our policies beside the kernel'"'"'s over a GEO link; table and report'
-	@echo 'make bench LONG=1   the same, and 100 Mbit/s with random loss: 10 minutes more'
-	@echo 'make geo       transfers over public satellite accesses, beside published objectives'
+	@echo 'make bench     compare our policies with the kernel'"'"'s over a GEO link; table and report'
+	@echo 'make bench LONG=1   also play 100 Mbit/s with random loss: 10 minutes more'
+	@echo 'make geo       play transfers over public satellite accesses, with published objectives'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
-	@echo 'make goals     what satcc is to reach, beside the others: hours; goes on where it was'
+	@echo 'make goals     play the goals of satcc, beside other policies: hours; resumes when interrupted'
 	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml: hours'
-	@echo 'make check     every test; about 40 minutes on two cores'
-	@echo 'make unit      the tests that need no lab; about two minutes'
+	@echo 'make check     run every test; about 40 minutes on two cores'
+	@echo 'make unit      run the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make bpf       build the policies as BPF objects, and their loader, in build/bpf'
-	@echo 'make install   build and install them, and the tools below PREFIX ($(PREFIX)); as root'
-	@echo 'make dkms-install   the modules for each installed kernel and every one to come; as root'
-	@echo 'make install-tools  the tools alone, which need no headers'
-	@echo 'make deb       Debian packages of the modules (DKMS) and the tools, in build/deb'
+	@echo 'make install   build and install the modules, and the tools below PREFIX ($(PREFIX)); as root'
+	@echo 'make dkms-install   build the modules for each installed kernel and each new one; as root'
+	@echo 'make install-tools  install the tools alone, which need no headers'
+	@echo 'make deb       build Debian packages of the modules (DKMS) and the tools, in build/deb'
 	@echo 'make package-check [RELEASES="bookworm trixie"]   install and purge them in a minimal root; as root'
-	@echo 'make uninstall remove what these installed'
+	@echo 'make uninstall remove the installed modules and tools'
 	@echo 'make run SCENARIO=file.toml [POLICY=name] [SEED=n]   play one scenario'
-	@echo 'make clean     remove what kbuild made in the tree'
-	@echo 'make distclean remove everything made: build/, results/'
-	@echo 'KERNEL=6.1 chooses the kernel of the lab, KDIR= or KERNELRELEASE= the one to build for; DESTDIR= installs below a folder.'
+	@echo 'make clean     remove the files that kbuild made in the tree'
+	@echo 'make distclean remove all that was made: build/, results/'
+	@echo 'KERNEL=6.1 selects the kernel of the lab; KDIR= or KERNELRELEASE= the kernel to build for; DESTDIR= installs below a folder.'
 
 .PHONY: headers
 headers:
@@ -71,8 +71,8 @@ install: install-modules install-tools
 # root comes first, so that nothing is built in vain; a parallel make waits for it in `modules`.
 install-modules: root
 	@$(MAKE) --no-print-directory modules
-	@said=$$($(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=updates/satcc \
-		$(if $(HAVE_KEY),,CONFIG_MODULE_SIG_ALL=) modules_install 2>&1) || { echo "$$said" >&2; exit 1; }
+	@output=$$($(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=updates/satcc \
+		$(if $(HAVE_KEY),,CONFIG_MODULE_SIG_ALL=) modules_install 2>&1) || { echo "$$output" >&2; exit 1; }
 	@$(INDEX)
 
 # The tools: the program's folder is one, and links lead to it.  `install-tools` needs no headers.
@@ -126,7 +126,7 @@ dkms-install: root
 	$(if $(DESTDIR),,@for kernel in $(KERNELS); do \
 		$(DKMS) install satcc/$(VERSION) -k "$$kernel" --force \
 		--kernelsourcedir "$(if $(NAMED),$(KDIR),$(LIB)/$$kernel/build)" || exit; done)
-	$(if $(DESTDIR),,@echo 'installed: modules for $(KERNELS); DKMS builds them for each kernel to come')
+	$(if $(DESTDIR),,@echo 'installed: modules for $(KERNELS); DKMS builds them for each new kernel')
 	$(if $(DESTDIR)$(if $(WITHOUT),,none),,@echo 'no headers, so no modules yet: $(WITHOUT); install linux-headers-RELEASE and DKMS builds them')
 
 dkms-sources:

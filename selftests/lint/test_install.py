@@ -218,7 +218,7 @@ def test_dkms_builds_for_each_kernel_with_headers(clone, tmp_path):
     assert [line for line in done.stdout.splitlines() if not line.startswith("make")] == [
         *(f"dkms install satcc/0.1 -k {name} --force --kernelsourcedir {tmp_path}/lib/{name}/build"
           for name in ("6.1.0-1-amd64", "6.12.0-1-amd64")),
-        "installed: modules for 6.1.0-1-amd64 6.12.0-1-amd64; DKMS builds them for each kernel to come",
+        "installed: modules for 6.1.0-1-amd64 6.12.0-1-amd64; DKMS builds them for each new kernel",
         "no headers, so no modules yet: 6.1.0-2-amd64; install linux-headers-RELEASE and DKMS "
         "builds them"]
 

@@ -335,6 +335,33 @@ def test_mistakes_that_were_once_played_or_a_traceback_are_errors(tmp_path, loc,
     one_line(scenario.load, write(tmp_path, put(SMALL, loc, value)), f"bad.toml: {message}")
 
 
+def between(source, to, *stages):
+    """A scenario with a flow, and a host beside each of two hops; stages: (hop, side)."""
+    hops = [{"name": name, **{side: STAGE for hop, side in stages if hop == name}}
+            for name in ("a", "b")]
+    return {"title": "t", "hop": hops, "host": [{"name": "at1", "at": "a"}, {"name": "at2", "at": "b"}],
+            "flow": [{"cc": "reno", "bytes": 9, "source": source, "to": to}]}
+
+
+@pytest.mark.parametrize("source, to, crossed", [
+    ("sender", "receiver", {("a", "forward"), ("a", "reverse"), ("b", "forward"), ("b", "reverse")}),
+    ("receiver", "at1", {("a", "forward"), ("b", "forward"), ("b", "reverse")}),
+    ("at1", "at2", {("a", "forward"), ("b", "reverse")}),
+    ("sender", "at1", {("a", "reverse")})])
+def test_a_stage_that_no_flow_crosses_is_an_error(source, to, crossed):
+    """A reverse stage is on the hop's left, which what comes from the right to a host beside it does
+    not pass."""
+    for number, hop in enumerate(("a", "b")):
+        for side in ("forward", "reverse"):
+            text = between(source, to, (hop, side))
+            if (hop, side) in crossed:
+                scenario.from_dict(text)
+            else:
+                with pytest.raises(LabError) as caught:
+                    scenario.from_dict(text)
+                assert str(caught.value) == f"scenario: hop[{number}].{side}: no flow crosses it"
+
+
 @pytest.mark.parametrize("content, message", [
     ('title = "Caf\xe9"\n'.encode("latin-1"), "not UTF-8, at byte 12"),
     (b"seed = \n", "Invalid value (at line 1, column 8)"),

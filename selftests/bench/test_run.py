@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench import paths
+from bench import oracle, paths
 from bench.errors import LabError
 from bench.lab import debug, image, job, machine, packages, play, proof, prune, repeat
-from bench.record.run import traffic_hash
+from bench.record.run import Run, traffic_hash
 from bench.scenario import scenario
 
 SACK, TIMESTAMPS, WINDOW_SCALE = 2, 1, 4
@@ -91,6 +91,26 @@ def test_tools_that_report_no_options_are_not_asked():
     play.check(made(), {**ended(ALL), "flow-1.json": b'{"cc": "reno"}'})
 
 
+def test_records_that_satcc_log_missed_fail_a_run_unless_it_may_miss_some():
+    """Where it may, the oracle has no windows of the run."""
+    ours = made(flow=[{"cc": "ibk", "bytes": 9}], trace=["satcc:cc_call"])
+    stats = "".join(f"{name}: 0\n" for name in
+                    ("overrun", "commit overrun", "dropped events", "entries")).encode()
+    files = {**ended(ALL), "flow-0.json": json.dumps({"cc": "ibk", "options": ALL}).encode(),
+             "trace.stats": stats, "witness.lost": b"2\n"}
+    with pytest.raises(LabError, match="^satcc_log missed 2 records$"):
+        play.check(ours, files)
+    play.check(ours, files, may_miss=True)
+    play.check(ours, {**files, "witness.lost": b"0\n"})
+
+
+def test_the_oracle_leaves_a_run_out_whose_records_are_not_complete(tmp_path):
+    (tmp_path / "witness.lost").write_text("2\n")
+    ours = made(flow=[{"cc": "ibk", "bytes": 9}], trace=["satcc:cc_call"])
+    report = oracle.check(Run(ours, tmp_path, {}, False))
+    assert report.unchecked == {"ibk": "satcc_log missed 2 records"} and not report.counts
+
+
 # ---- kept runs -------------------------------------------------------------
 
 CAPTURE = b"a capture"
@@ -162,7 +182,7 @@ def test_a_run_with_a_changed_record_is_played_again(lab, capsys, text):
 
 def test_a_kept_run_must_pass_the_present_check(lab, capsys, monkeypatch):
     lab.run(made())
-    monkeypatch.setattr(play, "check", lambda scenario, files: (_ for _ in ()).throw(
+    monkeypatch.setattr(play, "check", lambda scenario, files, may_miss: (_ for _ in ()).throw(
         LabError("flow 0: a rule that was added")) if lab.played == 1 else None)
     assert not lab.run(made()).from_cache
     assert "flow 0: a rule that was added; playing it again" in capsys.readouterr().err

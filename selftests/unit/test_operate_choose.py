@@ -129,9 +129,9 @@ def test_the_command_that_repeats_the_figures():
 
 def test_the_caution_is_the_readmes():
     plain = " ".join((TOP / "README.md").read_text().split())
-    assert f"D{choose.CAUTIONS['satcc'].partition(': ')[0][1:]}: it cannot see such a queue" in plain
+    assert choose.CAUTIONS["satcc"].replace("do not use it", "Do not use `satcc`") in plain
     caution, = advice(*GEO)["cautions"]
-    assert caution.startswith("do not use it where others share a queue shorter than a tenth")
+    assert caution.startswith("do not use it where other flows share a queue")
     assert choose.cautions("hybla_full iw_rho=1") == [f"it {policies.LOUD['hybla_full']}"]
 
 

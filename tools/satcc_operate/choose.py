@@ -20,8 +20,8 @@ TRANSFER = "1000000"    # bytes
 UNITS = {"rate": "Mbit/s", "rtt": "ms", "loss": "% loss"}
 
 # Where a policy must not be used, besides policies.LOUD.
-CAUTIONS = {"satcc": "do not use it where others share a queue shorter than a tenth of the "
-                     "bandwidth-delay product: it takes the drops of such a queue for random loss"}
+CAUTIONS = {"satcc": "do not use it where other flows share a queue shorter than a tenth of the "
+                     "bandwidth-delay product: it takes its drops for random loss"}
 
 
 # ---- the nearest measured link ---------------------------------------------

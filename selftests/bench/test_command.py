@@ -128,7 +128,7 @@ def test_run_prints_a_line_for_each_flow(run, tmp_path, monkeypatch, hops, drops
     played = run(hop=hops)
     monkeypatch.setattr(command, "TOP", tmp_path.parent)
     monkeypatch.setattr(command, "Lab", lambda kernel, extras: type(
-        "Lab", (), {"run": lambda self, chosen, use_cache: played})())
+        "Lab", (), {"run": lambda self, chosen, use_cache, stub: played})())
     monkeypatch.setattr(command.scenario, "load", lambda path: played.scenario)
     console = Console(file=io.StringIO(), width=120, highlight=False)
     command.run_one(command.command_line().parse_args(["run", "a.toml", "--seed", "3"]), console)

@@ -44,7 +44,7 @@ UTS = $(shell sed -n 's/^\#define UTS_RELEASE "\(.*\)"/\1/p' $(KDIR)/include/gen
 RELEASE = $(or $(if $(filter file,$(origin KERNELRELEASE)),$(UTS)),$(KERNELRELEASE))
 INSTALLED = $(DESTDIR)/lib/modules/$(RELEASE)/updates/satcc
 VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
-MODULES = $(sort $(filter-out %.mod.c,$(wildcard */tcp_*.c modules/*.c)))
+MODULES = $(sort $(filter-out %.mod.c %.bpf.c,$(wildcard */tcp_*.c modules/*.c)))
 NAMES = $(notdir $(basename $(filter-out %.mod.c,$(wildcard */tcp_*.c)))) satcc_log
 SOURCES = $(DESTDIR)/usr/src/satcc-$(VERSION)
 # Where an ordinary user's PATH does not lead.

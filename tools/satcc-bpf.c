@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -559,14 +560,59 @@ static int load_object(struct bpf_object *object, const char *file, char **words
 	return err;
 }
 
+/* How many arguments the running kernel's congestion controls have in cong_control(); 0 = it
+ * cannot be read.
+ */
+static unsigned int cong_control_arguments(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int id = btf ? btf__find_by_name_kind(btf, "tcp_congestion_ops", BTF_KIND_STRUCT) : -ENOENT;
+	const struct btf_type *ops = id > 0 ? btf__type_by_id(btf, id) : NULL, *type;
+	unsigned int arguments = 0;
+	__u16 i;
+
+	for (i = 0; ops && i < btf_vlen(ops); i++) {
+		const struct btf_member *member = btf_members(ops) + i;
+
+		if (strcmp(btf__name_by_offset(btf, member->name_off), "cong_control"))
+			continue;
+		type = btf__type_by_id(btf, member->type);
+		if (btf_is_ptr(type))
+			type = btf__type_by_id(btf, type->type);
+		if (btf_is_func_proto(type))
+			arguments = btf_vlen(type);
+	}
+	btf__free(btf);
+
+	return arguments;
+}
+
+/* What the programs are to know of the running kernel before they are verified, as lines of a
+ * kernel's configuration. The coarse clocks' resolution is a tick.
+ */
+static void describe_kernel(char *text, size_t size)
+{
+	struct timespec tick = {};
+	long hz = 0;
+
+	if (!clock_getres(CLOCK_REALTIME_COARSE, &tick) && tick.tv_nsec > 0)
+		hz = (1000000000 + tick.tv_nsec / 2) / tick.tv_nsec;
+	snprintf(text, size, "CONFIG_HZ=%ld\nCONFIG_SATCC_CONG_CONTROL_ARGS=%u\n", hz,
+		 cong_control_arguments());
+}
+
 static int do_load(char **words)
 {
+	LIBBPF_OPTS(bpf_object_open_opts, options);
 	struct bpf_object *object;
+	char kernel[128];
 	int err;
 
 	if (check_host())
 		return FAILED;
-	object = bpf_object__open(words[0]);
+	describe_kernel(kernel, sizeof(kernel));
+	options.kconfig = kernel;
+	object = bpf_object__open_file(words[0], &options);
 	if (!object)
 		return fail("%s cannot be read as a BPF object: %s", words[0], strerror(errno));
 	err = load_object(object, words[0], words + 1);

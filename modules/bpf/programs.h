@@ -65,6 +65,58 @@ SATCC_POLICY(policy, prefix,							\
 	     .cong_avoid = (void *)prefix##_ops_cong_avoid,			\
 	     __VA_ARGS__)
 
+/* How many arguments the running kernel's cong_control() has: (sk, rs), and since 57bfc7605ca5
+ * ("tcp: Add new args for cong_control in tcp_congestion_ops"), in 6.10, (sk, ack, flag, rs).
+ * The loader reads it from the kernel's BTF; without the loader it is 0.
+ */
+extern int CONFIG_SATCC_CONG_CONTROL_ARGS __kconfig __weak;
+
+/* For a policy that has the window in every state. The verifier sees of the rate sample's two
+ * places the one that the kernel has, for the number of arguments is a constant to it.
+ */
+#define SATCC_RATE_PROGRAMS(policy, prefix)					\
+SATCC_COMMON_PROGRAMS(prefix, prefix##_init)					\
+SEC("struct_ops/ssthresh")							\
+u32 BPF_PROG(prefix##_ops_ssthresh, struct sock *sk)				\
+{										\
+	satcc_set_prr_delivered(sk, 0);						\
+	return prefix##_ssthresh(sk);						\
+}										\
+SEC("struct_ops/undo_cwnd")							\
+u32 BPF_PROG(prefix##_ops_undo_cwnd, struct sock *sk)				\
+{										\
+	return prefix##_undo_cwnd(sk);						\
+}										\
+SEC("struct_ops/in_ack_event")							\
+void BPF_PROG(prefix##_ops_in_ack_event, struct sock *sk, u32 flags)		\
+{										\
+	prefix##_in_ack_event(sk, flags);					\
+}										\
+SEC("struct_ops/cong_control")							\
+void prefix##_ops_cong_control(unsigned long long *ctx)				\
+{										\
+	struct sock *sk = (void *)ctx[0];					\
+	const struct rate_sample *rs;						\
+										\
+	if (CONFIG_SATCC_CONG_CONTROL_ARGS == 4) {				\
+		rs = (void *)ctx[3];						\
+		barrier_var(rs);						\
+	} else {								\
+		rs = (void *)ctx[1];						\
+	}									\
+	satcc_follow_used(sk, rs->prior_in_flight);				\
+	prefix##_main(sk, rs);							\
+}										\
+SEC("struct_ops/sndbuf_expand")							\
+u32 BPF_PROG(prefix##_ops_sndbuf_expand, struct sock *sk)			\
+{										\
+	return prefix##_sndbuf_expand(sk);					\
+}										\
+SATCC_POLICY(policy, prefix,							\
+	     .cong_control = (void *)prefix##_ops_cong_control,			\
+	     .in_ack_event = (void *)prefix##_ops_in_ack_event,			\
+	     .sndbuf_expand = (void *)prefix##_ops_sndbuf_expand)
+
 /* For a policy whose module looks at its parameters when it is loaded. The loader runs this
  * before it registers the policy, and prints why not.
  */

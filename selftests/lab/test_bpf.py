@@ -23,6 +23,7 @@ pytestmark = pytest.mark.lab
 # An ACK takes some instructions more or less, of a nanosecond each, and timers are late by up to 50 us;
 # seen: 23_953. A segment takes 6 ms of a 2 Mbit/s link.
 LATE_NS = 100_000
+UNUSED_BURST = 20 * 1448
 UNAME26 = 0x0020000         # personality(2): the kernel calls itself 2.6
 PR_CAPBSET_DROP, CAP_BPF = 24, 39
 
@@ -97,6 +98,16 @@ def test_object_sends_the_modules_packets_without_loss(play, policy):
     module, object_ = play(policy, queue_bdp=4, bytes=200_000)
     assert module.json("flow-0.json")["total_retrans"] == 0
     assert object_.json("flow-0.json")["cc"] == policy
+    same_packets(module, object_)
+
+
+def test_object_forgets_an_unused_window_as_the_module(play):
+    """Twenty segments every 0.6 s: W of some hundred, and with it the rate of a burst, comes down."""
+    module, object_ = play("satcc", queue_bdp=4, bytes=24 * UNUSED_BURST,
+                           flow={"write_bytes": UNUSED_BURST, "write_ms": 600})
+    forward = module.sender.where(module.sender.length > 0)
+    burst_ns = [np.ptp(forward.t[number * 20:number * 20 + 20]) for number in (4, 23)]
+    assert burst_ns[1] > 1.5 * burst_ns[0]
     same_packets(module, object_)
 
 

@@ -63,6 +63,10 @@ struct satcc_csk {
 
 #define tcp_jiffies32	((u32)bpf_jiffies64())
 
+extern int CONFIG_HZ __kconfig;
+
+#define jiffies_to_msecs(ticks)	((u32)((u64)(ticks) * 1000 / (u32)CONFIG_HZ))
+
 #define before(seq1, seq2)	((s32)((u32)(seq1) - (u32)(seq2)) < 0)
 #define after(seq2, seq1)	before(seq1, seq2)
 

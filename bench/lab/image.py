@@ -43,8 +43,8 @@ class Extra:
 
 EXTRAS = {
     "fastopen": Extra(helpers=("fastopen",)),
-    # These are not a job's files, which must be small, because the guest reads them slowly.
-    "bpf": Extra(helpers=("satcc-bpf", "sleep_until")),
+    # satlink: of the same packets it loses the same ones, whatever else the kernel does.
+    "bpf": Extra(helpers=("satcc-bpf", "sleep_until", "satlink"), modules=("tun",)),
     "bpftrace": Extra(packages=("bpftrace",), programs=("usr/bin/bpftrace",)),
     # Parts for the papers' experiments.
     "papers": Extra(packages=("haproxy", "nftables", "nginx", "wget"),

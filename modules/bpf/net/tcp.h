@@ -97,6 +97,21 @@ static inline bool tcp_is_cwnd_limited(const struct sock *sk)
 	return false;
 }
 
+static inline bool tcp_in_cwnd_reduction(const struct sock *sk)
+{
+	return BIT(inet_csk(sk)->icsk_ca_state) & (BIT(TCP_CA_CWR) | BIT(TCP_CA_Recovery));
+}
+
+static inline u32 tcp_current_ssthresh(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (tcp_in_cwnd_reduction(sk))
+		return tp->snd_ssthresh;
+
+	return max(tp->snd_ssthresh, (tcp_snd_cwnd(tp) >> 1) + (tcp_snd_cwnd(tp) >> 2));
+}
+
 static inline bool tcp_is_sack(const struct tcp_sock *tp)
 {
 	return BPF_CORE_READ_BITFIELD(tp, rx_opt.sack_ok);

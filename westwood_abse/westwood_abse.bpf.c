@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+/* westwood_abse as BPF programs: the module's file, with modules/bpf/ in place of the kernel's
+ * headers. See tools/BPF.md.
+ */
+#define SATCC_OWNER	0x77616200	/* wab */
+#include "tcp_westwood_abse.c"
+#include "programs.h"
+
+SATCC_RATE_PROGRAMS(westwood_abse, westwood);

@@ -234,9 +234,13 @@ def full():
 
 
 @pytest.fixture(scope="module")
-def full_page(full, tmp_path_factory):
-    written = webpage.write_report(full, tmp_path_factory.mktemp("full"))
-    return Page(written.read_text(encoding="utf-8"))
+def full_written(full, tmp_path_factory):
+    return webpage.write_report(full, tmp_path_factory.mktemp("full"))
+
+
+@pytest.fixture(scope="module")
+def full_page(full_written):
+    return Page(full_written.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -341,11 +345,6 @@ def test_plots_are_self_contained_files(data, written):
     for path in (written.parent / "plots").iterdir():
         svg = path.read_text(encoding="utf-8")
         assert not re.search(r'href="(?!#|data:)', svg)
-
-
-def test_same_data_same_page(data, written, tmp_path):
-    again = webpage.write_report(data, tmp_path)
-    assert again.read_bytes() == written.read_bytes()
 
 
 def test_provenance_and_notes(data, page):
@@ -506,7 +505,7 @@ def test_json_is_sorted_and_has_nulls(tmp_path):
     assert "NaN" not in text and "Infinity" not in text
 
 
-def test_page_is_the_same_from_the_json(data, written, tmp_path):
+def test_the_same_data_from_its_json_give_the_same_page(data, written, tmp_path):
     path = webpage.write_json(data, tmp_path)
     again = json.loads(path.read_text(encoding="utf-8"))
     page = webpage.write_report(again, tmp_path)
@@ -673,12 +672,10 @@ def test_the_dots_have_room(full, width):
             assert not b.overlaps(c), (text, other)
 
 
-def test_the_whole_page_is_self_contained_and_made_from_the_json(full, tmp_path):
-    first = webpage.write_report(full, tmp_path / "a")
+def test_the_whole_page_stands_alone_and_comes_from_the_json(full, full_written, full_page, tmp_path):
     again = json.loads(webpage.write_json(full, tmp_path).read_text(encoding="utf-8"))
-    assert webpage.write_report(again, tmp_path / "b").read_bytes() == first.read_bytes()
-    page = Page(first.read_text(encoding="utf-8"))
-    assert page.open == [] and all(u.startswith(("data:", "#")) for u in page.urls)
+    assert webpage.write_report(again, tmp_path).read_bytes() == full_written.read_bytes()
+    assert full_page.open == [] and all(u.startswith(("data:", "#")) for u in full_page.urls)
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Build the calculators around the headers of the kernel code, and let tests ask them.
 
-Everything runs twice, as 64-bit and as 32-bit code, under the address and
-undefined behaviour sanitizers. A missing 32-bit compiler is a skip, and a
-failure when EXPECT_ALL=1.
+Each question goes to two builds, 64-bit and 32-bit code, both under the address
+and undefined behaviour sanitizers, and they must give one answer. A missing
+32-bit compiler is a skip, and a failure when EXPECT_ALL=1.
 """
 
 import os
@@ -55,13 +55,29 @@ class Calc:
         return self.process.wait(timeout=10)
 
 
+class Both:
+    """The 64-bit and the 32-bit build of a calculator, whose answers are the same."""
+
+    def __init__(self, programs):
+        self.calcs = [Calc(program) for program in programs]
+
+    def __call__(self, *request):
+        wide, narrow = (calc(*request) for calc in self.calcs)
+        assert wide == narrow, f"64-bit and 32-bit code differ for {request}"
+        return wide
+
+    def close(self):
+        return [calc.close() for calc in self.calcs]
+
+
 def build(name, bits):
     BUILD.mkdir(parents=True, exist_ok=True)
     program = BUILD / f"{name}{bits}"
-    command = [os.environ.get("CC", "gcc"), f"-m{bits}", *CFLAGS,
-               HERE / f"{name}.c", "-o", program]
+    part = program.with_suffix(f".{os.getpid()}")       # another worker may run the program
+    command = [os.environ.get("CC", "gcc"), f"-m{bits}", *CFLAGS, HERE / f"{name}.c", "-o", part]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return program, done
+    assert done.returncode == 0, done.stderr
+    return part.rename(program)
 
 
 def can_build_32():
@@ -71,10 +87,10 @@ def can_build_32():
                           capture_output=True, check=False).returncode == 0
 
 
-@pytest.fixture(scope="session", params=[64, 32], ids=["64-bit", "32-bit"])
-def calculator(request):
-    """calculator("growth_calc"): a Calc of selftests/unit/growth_calc.c."""
-    if request.param == 32 and not can_build_32():
+@pytest.fixture(scope="session")
+def calculator():
+    """calculator("growth_calc"): Both builds of selftests/unit/growth_calc.c."""
+    if not can_build_32():
         if os.environ.get("EXPECT_ALL") == "1":
             pytest.fail("no 32-bit compiler and sanitizer libraries")
         pytest.skip("no 32-bit compiler and sanitizer libraries (gcc-multilib)")
@@ -82,13 +98,11 @@ def calculator(request):
 
     def start(name):
         if name not in started:
-            program, done = build(name, request.param)
-            assert done.returncode == 0, done.stderr
-            started[name] = Calc(program)
+            started[name] = Both([build(name, 64), build(name, 32)])
         return started[name]
 
     yield start
-    assert [calc.close() for calc in started.values()] == [0] * len(started)
+    assert [both.close() for both in started.values()] == [[0, 0]] * len(started)
 
 
 @pytest.fixture(scope="session")

@@ -513,7 +513,7 @@ class Scenario(schema.Table):
         if self.family == 6 and self.mtu < IPV6_LEAST_MTU:
             raise ValueError(f"mtu: at least {IPV6_LEAST_MTU} with family 6")
         self._check_ends(names)
-        self._check_stages(names)
+        self._check_stages()
         for number, change in enumerate(self.changes):
             if change.hop not in names:
                 raise ValueError(f"change[{number}].hop: no hop {change.hop!r}")
@@ -539,16 +539,15 @@ class Scenario(schema.Table):
             if flow.source not in ends or flow.to not in ends or flow.source == flow.to:
                 raise ValueError(f"flow[{number}]: source and to are two of {', '.join(ends)}")
 
-    def _check_stages(self, hops: list[str]) -> None:
+    def _check_stages(self) -> None:
         """A queue or a stretch of link that no flow crosses, in either direction, is a mistake."""
-        places = {"sender": -1, "receiver": len(hops), **{name: hops.index(name) for name in hops},
-                  **{leaf.name: hops.index(leaf.at) for leaf in self.leaves}}
-        spans = [sorted((places[flow.source], places[flow.to])) for flow in self.flows]
+        crossed = [each for flow in self.flows
+                   for ends in ((flow.source, flow.to), (flow.to, flow.source))
+                   for each in self.stages(*ends)]
         for index, hop in enumerate(self.hops):
-            for side, stage, crossed in (
-                    ("forward", hop.forward, any(left <= index < right for left, right in spans)),
-                    ("reverse", hop.reverse, any(left < index <= right for left, right in spans))):
-                if (stage.rate_mbit or stage.is_line) and not crossed:
+            for side, stage in (("forward", hop.forward), ("reverse", hop.reverse)):
+                if (stage.rate_mbit or stage.is_line) and not any(
+                        number == index and each is stage for number, each in crossed):
                     raise ValueError(f"hop[{index}].{side}: no flow crosses it")
 
     def as_dict(self) -> dict:

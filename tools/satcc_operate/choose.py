@@ -21,7 +21,7 @@ UNITS = {"rate": "Mbit/s", "rtt": "ms", "loss": "% loss"}
 
 # Where a policy must not be used, besides policies.LOUD.
 CAUTIONS = {"satcc": "do not use it where other flows share a queue shorter than a tenth of the "
-                     "bandwidth-delay product: it takes its drops for random loss"}
+                     "bandwidth-delay product: it takes that queue's drops for random loss"}
 
 
 # ---- the nearest measured link ---------------------------------------------

@@ -421,7 +421,7 @@ def _forget_old(folder: Path) -> None:
         initramfs.unlink()
 
 
-def _boot(image: Image, console: Path, state: Path, recorded: bool) -> None:
+def _boot(image: Image, console: Path, state: Path, recorded: bool = True) -> None:
     free = shutil.disk_usage(state.parent).free
     needed = 2 * memory_mb(image)
     if free < needed << 20:

@@ -239,17 +239,17 @@ def test_a_failed_command_is_named(lab, tmp_path):
 
 
 def test_a_guest_that_ends_early_is_an_error(lab, tmp_path):
-    assert "cut short" in failing(lab, tmp_path, "poweroff -f; sleep 10")
+    assert "truncated" in failing(lab, tmp_path, "poweroff -f; sleep 10")
 
 
 def test_a_guest_that_loops_is_an_error(lab, tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "SILENCE_S", 3)
-    assert "printed nothing for 3 s of its own time" in failing(lab, tmp_path, "while :; do :; done")
+    assert "printed nothing for 3 s of virtual time" in failing(lab, tmp_path, "while :; do :; done")
 
 
 def test_a_guest_that_waits_for_ever_is_an_error(lab, tmp_path):
     """Idle time is skipped: this takes seconds."""
-    assert "printed nothing for 600 s of its own time" in failing(lab, tmp_path, "sleep 1000000")
+    assert "printed nothing for 600 s of virtual time" in failing(lab, tmp_path, "sleep 1000000")
 
 
 def test_a_guest_whose_time_stands_still_is_an_error(lab, tmp_path, monkeypatch):

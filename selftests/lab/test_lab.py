@@ -294,7 +294,7 @@ def test_a_wrong_set_up_is_refused(lab, geo, tmp_path):
     asked = job.files(scenario)
     for name, right, wrong, difference in (
             ("tc-gateway", b"rate 2000000bit", b"rate 3000000bit", 'gateway right lacks "rate":250000,'),
-            ("tc-gateway", b"pfifo", b"bfifo", 'gateway right has no "kind":"pfifo"'),
+            ("tc-gateway", b"pfifo", b"pfifo_head_drop", 'gateway right has no "kind":"pfifo"'),
             ("set-gateway", b"left tso off", b"left tso on",
              "gateway left lacks tcp-segmentation-offload: off")):
         assert right in asked[name]

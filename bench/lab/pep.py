@@ -7,12 +7,20 @@ going from the address it came from, and the congestion control toward the recei
 hop's route (`congctl`), whichever side has connected.
 """
 
+from ..errors import LabError
 from ..scenario.scenario import FIRST_PORT, Hop, Scenario
 
 PORT = 3129             # where it listens; no flow's
 MARK = TABLE = 100      # of packets for the proxy, and the table that makes them local
 
-CONFIG = f"""
+# By address family: nft's word for its packets, the command ip, and where HAProxy listens and connects
+# from.
+FAMILIES = {4: ("ip", "ip", "0.0.0.0:", "0.0.0.0"), 6: ("ip6", "ip -6", "[::]:", "[::]")}
+
+
+def _config(family: int) -> list[str]:
+    _, _, listen, source = FAMILIES[family]
+    return f"""
 global
     nbthread 1
     maxconn 1000
@@ -22,21 +30,22 @@ defaults
     timeout client 1h
     timeout server 1h
 listen pep
-    bind 0.0.0.0:{PORT} transparent
+    bind {listen}{PORT} transparent
     option transparent
-    source 0.0.0.0 usesrc clientip
+    source {source} usesrc clientip
 """.strip().splitlines()
 
 
 def _rules(scenario: Scenario, sender: str, receiver: str) -> list[str]:
     """nft's: what belongs to the proxy's own sockets, then what begins a connection."""
     ports = f"{FIRST_PORT}-{FIRST_PORT + len(scenario.flows) - 1}"
+    packets = FAMILIES[scenario.family][0]
     taken = f"tproxy to :{PORT} meta mark set {MARK} accept"
-    return ["table ip pep {", "chain divert {",
+    return [f"table {packets} pep {{", "chain divert {",
             "type filter hook prerouting priority mangle; policy accept;",
             f"meta l4proto tcp socket transparent 1 meta mark set {MARK} accept",
-            f'iifname "left" ip daddr {receiver} tcp dport {ports} {taken}',
-            f'iifname "right" ip daddr {sender} tcp dport {ports} {taken}',
+            f'iifname "left" {packets} daddr {receiver} tcp dport {ports} {taken}',
+            f'iifname "right" {packets} daddr {sender} tcp dport {ports} {taken}',
             "}", "}"]
 
 
@@ -46,14 +55,24 @@ def setup(scenario: Scenario, hop: Hop, sender: str,
 
     sender, receiver: the addresses at the ends of the line.
     """
-    files = {"pep.cfg": CONFIG, f"nft-{hop.name}": _rules(scenario, sender, receiver)}
+    ip = FAMILIES[scenario.family][1]
+    files = {"pep.cfg": _config(scenario.family), f"nft-{hop.name}": _rules(scenario, sender, receiver)}
     lines = [f"grep -qw {hop.pep} /proc/sys/net/ipv4/tcp_available_congestion_control || "
              f"modprobe tcp_{hop.pep} || refuse 'no congestion control {hop.pep}'",
-             f"in_ns {hop.name} ip rule add fwmark {MARK} lookup {TABLE}",
-             f"in_ns {hop.name} ip route add local default dev lo table {TABLE}",
+             f"in_ns {hop.name} {ip} rule add fwmark {MARK} lookup {TABLE}",
+             f"in_ns {hop.name} {ip} route add local default dev lo table {TABLE}",
              f"in_ns {hop.name} nft -f nft-{hop.name}",
              f"( as_ns {hop.name} haproxy -db -f pep.cfg 2> $OUT/haproxy-{hop.name}.log ) &"]
     return files, lines
+
+
+def check(scenario: Scenario, files: dict[str, bytes]) -> None:
+    """Raises LabError if a proxy did not start: what it should split then passes whole."""
+    for hop in scenario.hops:
+        said = files.get(f"haproxy-{hop.name}.log", b"").decode()
+        alerts = [line for line in said.splitlines() if line.startswith("[ALERT]")] if hop.pep else []
+        if alerts:
+            raise LabError(f"the proxy {hop.name}: {alerts[0]}")
 
 
 # The sender has done when the proxy has all; the receiver has all when its connections are gone.

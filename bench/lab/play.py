@@ -16,7 +16,7 @@ from ..errors import LabError
 from ..paths import BUILD, TOP, remove_abandoned, scratch_prefix
 from ..record.run import FORMAT, META, Run, traffic_hash
 from ..scenario.scenario import Scenario
-from . import debug, image, job, machine, proof, repeat, satlink
+from . import debug, image, job, machine, pep, proof, repeat, satlink
 
 # Of a connection, what both ends have to allow: its bit in TCP_INFO's options, and the sysctl, which is
 # on unless a scenario says otherwise.
@@ -60,6 +60,7 @@ def check(scenario: Scenario, files: dict[str, bytes], may_miss: bool = False) -
             if "\n0 packets dropped by kernel" not in "\n" + summary:
                 raise LabError(f"the capture {name} lost packets")
     proof.check(scenario, files)
+    pep.check(scenario, files)
     satlink.check_results(scenario, files)
     for number, flow in enumerate(scenario.flows):
         try:

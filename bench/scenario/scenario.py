@@ -508,8 +508,6 @@ class Scenario(schema.Table):
         names = [hop.name for hop in self.hops]
         if len(set(names)) != len(names):
             raise ValueError("hop: two have the same name")
-        if self.family != 4 and any(hop.pep for hop in self.hops):
-            raise ValueError("pep is for family 4")
         if self.family == 6 and self.mtu < IPV6_LEAST_MTU:
             raise ValueError(f"mtu: at least {IPV6_LEAST_MTU} with family 6")
         self._check_ends(names)

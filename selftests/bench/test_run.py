@@ -87,6 +87,15 @@ def test_a_flow_through_a_proxy_negotiates_with_the_proxy():
         play.check(made(hop=hops), ended(ALL, ALL))
 
 
+def test_a_proxy_that_did_not_start_fails_the_run():
+    hops = [{"name": "r1", "pep": "reno"}, {"name": "r2"}]
+    began = b"[NOTICE]   (9) : haproxy version is 2.6\n"
+    play.check(made(hop=hops), {**ended(ALL, ALL), "haproxy-r1.log": began})
+    with pytest.raises(LabError, match=r"the proxy r1: \[ALERT\]    \(9\) : config : invalid"):
+        play.check(made(hop=hops), {
+            **ended(ALL, ALL), "haproxy-r1.log": began + b"[ALERT]    (9) : config : invalid\n"})
+
+
 def test_tools_that_report_no_options_are_not_asked():
     play.check(made(), {**ended(ALL), "flow-1.json": b'{"cc": "reno"}'})
 

@@ -169,11 +169,12 @@ def test_a_rate_changes(papers):
     assert run.qdisc("r2", "pfifo")["drops"] > 0
 
 
-def test_the_proxy_splits(papers):
+@pytest.mark.parametrize("family", [4, 6])
+def test_the_proxy_splits(papers, family):
     """The sender has done in a fraction of what the satellite takes; every byte arrives, from the
     sender's address, under the congestion control of the proxy's route."""
     flows = [{"cc": "cubic", "bytes": 1_000_000}]
-    split, direct = papers.run(path(flows, pep="hybla_full")), papers.run(path(flows))
+    split, direct = (papers.run(path(flows, pep=pep, family=family)) for pep in ("hybla_full", ""))
     assert split.json("flow-0.json")["min_rtt"] < 15_000
     data = arrived(split)
     assert len(np.unique(data.sport)) == 1 and data.length.sum() >= 1_000_000

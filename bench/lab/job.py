@@ -24,6 +24,7 @@ from ..scenario.scenario import (
 from . import pep, satlink
 
 WARMUP_S = 0.2          # captures and receivers are up before the first SYN
+DEFAULT_CC = "cubic"    # of a host whose routes decide
 HEARTBEAT_S = 5         # virtual seconds between signs of life on the console
 WITNESS = "satcc:cc_call"   # one record for each callback of a congestion control, see satcc_log
 
@@ -267,15 +268,16 @@ def _send_command(scenario: Scenario, number: int, flow: Flow) -> str:
     if flow.tool in ("requests", "page"):
         # A page comes over one connection.
         connections = flow.count if flow.tool == "requests" else 1
+        default = DEFAULT_CC if flow.routed else flow.cc
         return (f"{flow.tool} {flow.source} {flow.to} {host_address(scenario, flow.source)} {port} "
-                f"{flow.cc} < sizes-{number} > said-{number} && "
+                f"{default} < sizes-{number} > said-{number} && "
                 f"agreed said-{number} {connections} > {out}")
     amount = f"bytes {flow.bytes}" if flow.bytes else f"seconds {flow.seconds}"
     amount += f" pause {flow.pause_ms}" if flow.pause_ms else ""
     amount += f" write {flow.write_bytes} {flow.write_ms}" if flow.write_ms else ""
     amount += "".join(f" {name}" for name in ("fastopen", "mptcp", "reconnect") if getattr(flow, name))
     amount += f" listener {flow.listener}" if flow.listener else ""
-    cc = ",".join([flow.cc, *(f"{name}:{ms:g}" for ms, name in flow.changes)])
+    cc = "-" if flow.routed else ",".join([flow.cc, *(f"{name}:{ms:g}" for ms, name in flow.changes)])
     if flow.passive:
         return f"as_ns {flow.source} flow serve {SERVER_PORT + number} {cc} {amount} > {out}"
     return f"as_ns {flow.source} flow send {target} {port} {cc} {amount} > {out}"

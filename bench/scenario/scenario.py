@@ -261,6 +261,7 @@ class Flow(schema.Table):
     fastopen: Flag = False          # TCP Fast Open, without a cookie
     mptcp: Flag = False             # over Multipath TCP; cc is that of every subflow
     reconnect: Flag = False         # bytes twice, the socket disconnected and connected in between
+    routed: Flag = False            # cc is what its route gives it: nothing else asks for it
     listener: CongestionControl = ""    # of a passive sender: its listening socket has this one, not cc
 
     def rules(self) -> None:
@@ -281,6 +282,8 @@ class Flow(schema.Table):
             raise ValueError(f"{', '.join(own)} are for the tool flow")
         if self.passive and (self.mptcp or self.reconnect) or self.listener and not self.passive:
             raise ValueError("mptcp and reconnect are for connecting flows, listener for passive ones")
+        if self.routed and (self.tool not in ("flow", "page") or self.changes or self.listener):
+            raise ValueError("routed is for flow and page, and goes without changes and listener")
         if self.reconnect and not self.bytes:
             raise ValueError("reconnect goes with bytes")
         if bool(self.write_ms) != bool(self.write_bytes):

@@ -34,7 +34,7 @@ FLOW = {"cc": "cubic", "bytes": 1_000_000, "seconds": 0, "start_s": 1, "tool": "
         "source": "sender", "to": "receiver", "rate_mbit": 0, "law": "", "count": 0,
         "objects": [], "changes": [[100, "reno"]],
         "pause_ms": 50, "write_bytes": 1000, "write_ms": 20, "passive": True, "fastopen": True,
-        "mptcp": False, "reconnect": False, "listener": "reno"}
+        "mptcp": False, "reconnect": False, "routed": False, "listener": "reno"}
 SCENARIO = {
     "title": "All there is", "seed": 1, "family": 4, "mtu": 1500, "max_seconds": 60, "capture": True,
     "captures": ["sender"], "trace": ["tcp:tcp_probe"], "traced": [0],

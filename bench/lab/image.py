@@ -52,6 +52,7 @@ EXTRAS = {
                     helpers=("satlink", "probe", "delayed_acks", "background"),
                     modules=("tun", "sch_codel", "sch_pie", "crc32c_generic", "nf_tables", "nft_tproxy",
                              "nft_socket")),
+    "wireguard": Extra(packages=("wireguard-tools",), programs=("usr/bin/wg",), modules=("wireguard",)),
 }
 
 

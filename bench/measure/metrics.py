@@ -299,7 +299,7 @@ def find(name: str):
 _FLOW, _TIME_S, _SPAN_S = whole(0, 10**4), real(0, 1e6), real(0.001, 1e6)
 ARGUMENTS = {
     "flow": _FLOW, "flows": tuple[_FLOW, ...] | None, "hop": Name, "since": one_of("syn", "data"),
-    "from_s": _TIME_S, "to_s": _SPAN_S | None, "window_s": _SPAN_S, "every_s": _SPAN_S,
+    "at_s": _SPAN_S, "from_s": _TIME_S, "to_s": _SPAN_S | None, "window_s": _SPAN_S, "every_s": _SPAN_S,
     "share": real(0.001, 1), "of_mbit": real(0.001, 1e6) | None, "kbyte": whole(1, 10**6),
     "statistic": Line, "source": Name, "other": Name,
     "most_segments": whole(1, 10**6) | None, "sacked": Flag}

@@ -105,6 +105,20 @@ def received_mbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None
     return float(had[1] - had[0]) * 8 / (end - from_s) / 1e6
 
 
+def socket_mbit(run: Run, at_s: float, flow: int = 0) -> float:
+    """Payload that the receiver's socket had by at_s, per second, Mbit/s.
+
+    From what `ss -tinO` said at the receiver then, which one of the scenario's commands wrote down: it
+    needs no capture, which would see a tunnel's packets and not its TCP.
+    """
+    port, name = FIRST_PORT + flow, f"sockets-{at_s:g}"
+    for line in run.read(name).decode().splitlines():
+        counted = re.search(r"\bbytes_received:(\d+)", line)
+        if counted and line.split()[3].endswith(f":{port}"):
+            return int(counted[1]) * 8 / at_s / 1e6
+    raise LabError(f"{name} has no connection to port {port} that received anything")
+
+
 def received_kbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
     """The same in kbit/s."""
     return received_mbit(run, flow, from_s, to_s) * 1e3
@@ -162,5 +176,6 @@ def ping_ms(run: Run, statistic: str = "mean") -> float:
     return float(functions[statistic](times))
 
 
-METRICS = (received_mbit, received_kbit, time_to_received, drops, satellite_drops_pct, ping_ms)
+METRICS = (received_mbit, received_kbit, socket_mbit, time_to_received, drops, satellite_drops_pct,
+           ping_ms)
 SERIES = (short_time_received, arrived)

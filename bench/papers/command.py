@@ -57,7 +57,7 @@ def make(arguments, console: Console) -> int:
 def _rounds(chosen: list, arguments, console: Console) -> tuple[results.Results, dict, int]:
     """Play the plan, and more seeds while they can decide a verdict.  Returns the results, the
     report's data, and the number of runs that were kept from before."""
-    lab, more = Lab(arguments.kernel, plan.EXTRAS), {}
+    lab, more = Lab(arguments.kernel, plan.extras(chosen)), {}
     kept = None
     while True:
         planned = plan.make(chosen, lab, arguments.seeds, more)
@@ -136,7 +136,7 @@ def cells_of(experiment_id: str, labels: list[str]) -> tuple[experiment.Experime
 def play_cells(arguments, console: Console) -> int:
     """Play the cells that the labels name, and print each value beside the paper's."""
     chosen, cells = cells_of(arguments.experiment, arguments.label)
-    lab = Lab(arguments.kernel, plan.EXTRAS)
+    lab = Lab(arguments.kernel, plan.extras([chosen]))
     for one in cells:
         value, run = cell.value_of(lab, chosen, one, arguments.seed)
         stated = chosen.stated.get(chosen.key(one))

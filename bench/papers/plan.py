@@ -20,7 +20,7 @@ from ..scenario.scenario import Scenario
 from .experiment import Cell, Experiment
 
 RESULTS = TOP / "results" / "papers"
-# Parts of the guest beside the base image.
+# Parts of the guest beside the base image, for any experiment.
 EXTRAS = ("papers",)
 
 # Wall seconds of a job on one of two busy cores, before any has been timed: a Python process, restore
@@ -32,6 +32,13 @@ PACKET_WALL_S = 0.0008
 
 # Packages whose code a measured value depends on.  A run's rates and sizes are the scenario's.
 MEASURING = ("bench/scenario", "bench/lab", "bench/record", "bench/measure", "bench/oracle")
+
+
+def extras(experiments: list[Experiment]) -> tuple[str, ...]:
+    """What the guest of these experiments has beside the base image: one image for all."""
+    needed = {name for experiment in experiments for cell in experiment.cells if cell.scenario
+              for name in cell.scenario.extras}
+    return (*EXTRAS, *sorted(needed - set(EXTRAS)))
 
 
 def measure_key(name: str, arguments: dict) -> str:

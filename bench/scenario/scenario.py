@@ -499,8 +499,12 @@ class Scenario(schema.Table):
         needs = (satellite.links(self), any(hop.pep for hop in self.hops),
                  any(stage.aqm in ("codel", "pie") for stage in stages),
                  any(flow.tool in ("background", "page") for flow in self.flows),
-                 any("delayed_acks" in line for line in (*self.before, *self.commands)))
-        return ("papers",) if any(needs) else ()
+                 self._runs("delayed_acks"))
+        return ("papers",) * any(needs) + ("wireguard",) * self._runs("wireguard")
+
+    def _runs(self, word: str) -> bool:
+        """The scenario's own shell lines have it."""
+        return any(word in line for line in (*self.before, *self.commands))
 
     def check(self) -> "Scenario":
         """The scenario itself, if a file could describe it; raises LabError otherwise."""

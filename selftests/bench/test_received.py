@@ -165,6 +165,17 @@ def test_ping():
         received.ping_ms(files(**{"ping.txt": "PING\n"}))
 
 
+def test_what_a_socket_had():
+    """By the local port, which in IPv4 on an IPv6 listener stands behind a mapped address."""
+    line = ("ESTAB 0 0 [::ffff:192.0.2.10]:{} [::ffff:192.0.2.1]:5001 cubic rto:204 "
+            "bytes_sent:7 bytes_received:{} segs_out:9\n")
+    run = files(**{"sockets-60": line.format(5002, 3_000_000) + line.format(5001, 15_000_000)})
+    assert received.socket_mbit(run, at_s=60) == 2.0
+    assert received.socket_mbit(run, at_s=60, flow=1) == 0.4
+    with pytest.raises(LabError, match="sockets-60 has no connection to port 5003"):
+        received.socket_mbit(run, at_s=60, flow=2)
+
+
 def test_experiments_can_name_them():
     assert metrics.find("time_to_received") is received.time_to_received
     assert metrics.find("short_time_received") is received.short_time_received

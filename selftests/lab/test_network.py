@@ -157,6 +157,13 @@ def test_a_scenario_knows_the_image_it_needs(more):
     assert path([{"cc": "cubic", "bytes": 9}]).extras == ()
 
 
+def test_a_tunnel_is_in_an_image_of_its_own():
+    tunnel = {"before": ["ip link add wg0 type wireguard"]}
+    flows = [{"cc": "cubic", "bytes": 9}]
+    assert path(flows, **tunnel).extras == ("wireguard",)
+    assert path(flows, pep="cubic", **tunnel).extras == ("papers", "wireguard")
+
+
 def test_a_rate_changes(papers):
     """2 Mbit/s, and from second 8 on half of it, with the queue as it was."""
     run = papers.run(path([{"cc": "cubic", "seconds": 16}], change=[

@@ -13,6 +13,7 @@ help:
 	@echo 'make bench LONG=1   also play 100 Mbit/s with random loss: 10 minutes more'
 	@echo 'make geo       play transfers over public satellite accesses, with published objectives'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
+	@echo 'make uses      play real uses: tunnel, proxy, file server, backhaul; the figures of tools/uses'
 	@echo 'make goals     play the goals of satcc, beside other policies: hours; resumes when interrupted'
 	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml: hours'
 	@echo 'make check     run every test; about 40 minutes on two cores'
@@ -226,6 +227,12 @@ papers:
 goals:
 	@./tools/setup papers
 	@$(PYTHON) -m bench papers --kernel $(KERNEL) --paper satcc --seeds $(or $(SEEDS),5) --results results/goals \
+		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
+
+.PHONY: uses
+uses:
+	@./tools/setup papers
+	@$(PYTHON) -m bench papers --kernel $(KERNEL) --paper uses --seeds $(or $(SEEDS),3) --results results/uses \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
 .PHONY: matrix

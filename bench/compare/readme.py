@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of README.md, bench/RESULTS.md and the policies' READMEs, out of a comparison's figures.
+"""The tables of README.md, bench/RESULTS.md, the policies' READMEs and tools/uses/, out of figures.
 
-    python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json and
-                                         FOLDER/papers/summary.json; FOLDER is results/ unless named
+    python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json,
+                                         FOLDER/papers/summary.json and FOLDER/uses/papers.json;
+                                         FOLDER is results/ unless named
     python3 -m bench readme --figures    only the file that `satcc choose` reads, from the tables that
                                          bench/RESULTS.md has; the other call writes it too
 
 A table is between two comments, <!-- table: NAME --> and <!-- end -->, followed by a line with the
 source of its figures.  A table without new figures is not changed.  A policy's README has
-<!-- table: harm POLICY -->.
+<!-- table: harm POLICY -->, a page of tools/uses/ <!-- table: use EXPERIMENT -->.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from ..paths import TOP
 from .. import formats
+from ..papers import tables as papers_tables
 from . import figures, geo, tables
 
 BLOCK = re.compile(r"(<!-- table: (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
@@ -28,7 +30,8 @@ RECEIVERS = {"receiver": "without congestion control",
              "stock": "the same, to a stock receiver"}
 PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md", TOP / "modules" / "README-satcc.md",
          *(TOP / policy / "README.md" for policy in ("hybla", "mtsi", "ibk", "constant_rate",
-                                                     "westwood_abse")))
+                                                     "westwood_abse")),
+         *sorted((TOP / "tools" / "uses").glob("*.md")))
 # The policies in README.md's table.
 SUMMARY = ("satcc", "hybla_full", "westwood_abse", "hybla", "cubic", "bbr")
 
@@ -193,6 +196,26 @@ def papers(data: dict) -> str:
     return lines_of(rows)
 
 
+def use(data: dict, name: str) -> str:
+    """An experiment of bench/scenarios/uses/ and those whose names it begins, side by side: they have
+    the same rows."""
+    experiments = [one for one in data["uses"]["experiments"]
+                   if one["name"] == name or one["name"].startswith(f"{name}-")]
+    if not experiments:
+        raise ValueError(f"table: use {name}: no such experiment")
+    drawn = [papers_tables.table(one) for one in experiments]
+    heads = [", ".join([one["title"], *column]) + f" ({one['unit']})"
+             for one, each in zip(experiments, drawn) for column in each.columns]
+    rows, above = [[*drawn[0].row_names, *heads]], ()
+    for number, (labels, _) in enumerate(drawn[0].rows):
+        cells = [cell for each in drawn for cell in each.rows[number][1]]
+        first = [("" if labels[:at + 1] == above[:at + 1] and at + 1 < len(labels) else label)
+                 for at, label in enumerate(labels)]
+        rows.append([*first, *(cell.ours if cell else "" for cell in cells)])
+        above = labels
+    return lines_of(rows)
+
+
 # Explanations of table heads.
 NOTES = {"links": "held: of the largest transfer, the time its sender waited for the receiver's\n"
                   "window, which Linux opens from 64 kB on. Without control a sender has no\n"
@@ -206,6 +229,11 @@ def source(data: dict, name: str) -> str:
         return (f"\n(`make papers`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
                 f"commit {about['commit'] or 'unknown'}, {about['runs']} runs, of what depends on "
                 f"chance {about['seeds']} to {about['most_seeds']} seeds.)\n")
+    if name == "use":
+        about = data["uses"]["about"]
+        return (f"\n(`make uses`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
+                f"commit {about['commit'] or 'unknown'}. With random loss the mean of {about['seeds']} "
+                "seeds or more and its 95 % interval, without it one run.)\n")
     about = data[name]["about"] if name == "acceptance" else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
     chance = "No chance is in it: one run." if name in ("beside", "harm", "cost") else \
@@ -215,9 +243,9 @@ def source(data: dict, name: str) -> str:
 
 
 TABLES = {"summary": summary, "links": links, "beside": beside, "long": long, "cost": cost,
-          "acceptance": acceptance, "papers": papers, "harm": harm}
+          "acceptance": acceptance, "papers": papers, "harm": harm, "use": use}
 # The entries of the data from which a table is made, unless it is the entry of the same name.
-NEEDS = {"summary": ("links", "beside"), "harm": ("beside",)}
+NEEDS = {"summary": ("links", "beside"), "harm": ("beside",), "use": ("uses",)}
 
 
 def written(text: str, data: dict) -> str:
@@ -242,8 +270,11 @@ def measured(folder: Path) -> dict:
         data["acceptance"] = json.loads(suite.read_text())
     if (verdicts := folder / "papers/summary.json").exists():
         data["papers"] = json.loads(verdicts.read_text())
+    if (uses := folder / "uses/papers.json").exists():
+        data["uses"] = json.loads(uses.read_text())
     if not data:
-        raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json or papers/summary.json")
+        raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json, papers/summary.json "
+                         "or uses/papers.json")
     return data
 
 

@@ -6,10 +6,13 @@ import statistics
 import pytest
 
 from bench.compare import readme
-from bench.paths import policies
+from bench.paths import TOP, policies
 from selftests.bench.test_geo import row as geo_row
 from selftests.bench.test_webpage import SIZES, make_data, make_full
 
+USES = {"about": {"date": "2026-01-02", "kernel": "6.1.0-56-amd64", "emulator": "QEMU 7.2.22",
+                  "commit": "0123abc", "seeds": 3},
+        "experiments": []}
 NAMES = {"summary", "links", "beside", "long", "cost", "acceptance", "papers"}
 OURS = sorted(policies())
 VERDICTS = {
@@ -149,6 +152,45 @@ def test_the_papers_verdicts(text):
                     for paper in ("marchese", "korean")]
     assert ("(`make papers`, 2026-01-02, Linux 6.1.0-56-amd64, QEMU 7.2.22, commit 0123abc, 601 runs, "
             "of what depends on chance 1 to 8 seeds.)") in text
+
+
+def use_of(name: str, title: str, values: dict) -> dict:
+    """An experiment of papers.json, with a value for each (path, TCP)."""
+    axes = {"path": ["plain", "tunnel"], "TCP": ["satcc", "cubic"]}
+    return {"name": name, "title": title, "unit": "Mbit/s", "axes": axes, "rows": ["path", "TCP"],
+            "columns": [], "cells": [
+                {"labels": {"path": path, "TCP": tcp}, "mean": mean, "half": half, "values": [mean],
+                 "paper": None, "ratio": None, "verdict": None, "uncounted": None, "formula": ""}
+                for (path, tcp), (mean, half) in values.items()]}
+
+
+def test_a_use_has_its_experiments_side_by_side():
+    lossy = {("plain", "satcc"): (1.6123, 0.1), ("plain", "cubic"): (0.4, 0.2),
+             ("tunnel", "satcc"): (1.5, 0.1)}
+    uses = {**USES, "experiments": [
+        use_of("vpn", "1 % loss", lossy), use_of("vpnless", "x", lossy), use_of("vpn-whole", "no loss", {
+            key: (mean + 0.25, None) for key, (mean, _) in lossy.items()})]}
+    text = readme.written("<!-- table: use vpn -->\n<!-- end -->", {"uses": uses})
+    assert rows_of(text, "use vpn") == [
+        ["path", "TCP", "1 % loss (Mbit/s)", "no loss (Mbit/s)"],
+        ["plain", "satcc", "1.612 ± 0.1", "1.862"], ["", "cubic", "0.4 ± 0.2", "0.65"],
+        ["tunnel", "satcc", "1.5 ± 0.1", "1.75"]]
+    assert "(`make uses`, 2026-01-02, Linux 6.1.0-56-amd64, QEMU 7.2.22, commit 0123abc. " in text
+    with pytest.raises(ValueError, match="table: use vpns: no such experiment"):
+        readme.written("<!-- table: use vpns -->\n<!-- end -->", {"uses": uses})
+
+
+def test_each_use_has_a_page():
+    """No page but container.md is without a table, and none is longer than an operator reads."""
+    pages = sorted((TOP / "tools/uses").glob("*.md"))
+    tables = {name for page in pages for _, kind, name, _ in readme.BLOCK.findall(page.read_text())
+              if kind == "use"}
+    names = {path.stem for path in (TOP / "bench/scenarios/uses").glob("*.toml")} - {"paper"}
+    assert tables == {name.partition("-")[0] for name in names}
+    assert {page.stem for page in pages} == tables | {"container"}
+    linked = (TOP / "tools/README.md").read_text()
+    for page in pages:
+        assert len(page.read_text().splitlines()) <= 60 and f"(uses/{page.name})" in linked
 
 
 def test_a_table_names_its_source_and_is_kept_without_figures(text):

@@ -17,7 +17,7 @@ def from_then_on(at_s, **forward):
 
 
 def rough(transfer):
-    """All that happens to links, of a minute: loss, outages of a second and of five with calm after
+    """All that happens to links, in 70 s: loss, outages of a second and of five with calm after
     each, marks, a longer path, reordering.  A shell line for a scenario's `commands`."""
     limit = transfer.flight_packets()
 
@@ -26,7 +26,7 @@ def rough(transfer):
                 f"delay {delay} {what}; sleep {seconds}; ")
     return "sleep 12; " + "".join([
         link("loss 100%", 1), link("", 8), link("loss 100%", 5), link("", 12), link("loss 2%", 3),
-        link("loss 10% ecn", 10), link("loss 0.1%", 6, "700ms"), link("reorder 99% gap 20", 4),
+        link("loss 10% ecn", 20), link("loss 0.1%", 6, "700ms"), link("reorder 99% gap 20", 4),
         link("loss 0.1%", 0)])
 
 

@@ -35,10 +35,10 @@ def rough(geo):
     The parameters have them meet what they seldom do: windows next to a threshold of mtsi, below K
     of ibk; and hybla_full leaves the others room.
     """
-    transfer = geo(rate_mbit=4, seconds=65, loss_pct=0.3, sender=ECN, receiver=ECN, modules={
+    transfer = geo(rate_mbit=4, seconds=75, loss_pct=0.3, sender=ECN, receiver=ECN, modules={
         "tcp_hybla_full": {"rtt0_ms": 150}, "tcp_mtsi": {"thr": "15,23,41"}, "tcp_ibk": {"k": 16}})
     return dataclasses.replace(transfer, commands=(situations.rough(transfer),), flows=tuple(
-        Flow(policy, seconds=65, start_s=n / 10) for n, policy in enumerate(POLICIES)))
+        Flow(policy, seconds=75, start_s=n / 10) for n, policy in enumerate(POLICIES)))
 
 
 def unusual(geo):

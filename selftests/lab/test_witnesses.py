@@ -28,9 +28,9 @@ PLAIN = {"sysctl": {"net.ipv4.tcp_sack": 0, "net.ipv4.tcp_timestamps": 0}}
 def rough(geo, hosts=ECN):
     """A flow of each on one link with all that happens to links: loss, outages of a second and of five,
     marks, a longer path, reordering."""
-    transfer = geo(rate_mbit=4, seconds=65, loss_pct=0.3, sender=hosts, receiver=hosts, modules=WITNESS)
+    transfer = geo(rate_mbit=4, seconds=75, loss_pct=0.3, sender=hosts, receiver=hosts, modules=WITNESS)
     return dataclasses.replace(transfer, commands=(situations.rough(transfer),), flows=tuple(
-        Flow(cc, seconds=65, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
+        Flow(cc, seconds=75, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
 
 
 def plain(geo):

@@ -60,7 +60,7 @@ def _rounds(chosen: list, arguments, console: Console) -> tuple[results.Results,
     lab, more = Lab(arguments.kernel, plan.extras(chosen)), {}
     kept = None
     while True:
-        planned = plan.make(chosen, lab, arguments.seeds, more)
+        planned = plan.make(chosen, lab, arguments.seeds, more, arguments.paper)
         plan.write(planned, arguments.results)
         (arguments.results / "papers.json").unlink(missing_ok=True)
         if kept is None:
@@ -150,8 +150,9 @@ def play_cells(arguments, console: Console) -> int:
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench papers", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--paper", action="append", metavar="FOLDER",
-                        help="only this folder of bench/scenarios; may be given more than once")
+    parser.add_argument("--paper", action="append", metavar="FOLDER[/NAME]",
+                        help="only this folder of bench/scenarios, or one experiment of it with those "
+                             "that it is computed from; may be given more than once")
     parser.add_argument("--seeds", type=int, default=1,
                         help="seeds in the first round (1)")
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel: 6.1 or 6.12")

@@ -352,20 +352,31 @@ def policy_axes(paper: str) -> tuple[str, ...]:
 
 
 def load_all(names: list[str] | None = None, folder: Path = FOLDER) -> list[Experiment]:
-    """Every experiment of the papers with these names (all but the goals), those computed from others
-    after them."""
+    """The experiments that the names stand for, each once: PAPER for all of its experiments, or
+    PAPER/EXPERIMENT, with the experiments that it is computed from.  Without names: every paper, but
+    not the goals.  LabError: no such paper or experiment."""
     known = papers(folder)
     if names is None:
         names = [name for name, paper in known.items() if not paper.goals]
-    experiments = []
+    experiments = {}
     for name in names:
-        if name not in known:
-            raise LabError(f"no paper {name}: there are {', '.join(known)}")
-        paths = [path for path in (folder / name).glob("*.toml") if path.name != ABOUT]
-        own = [load(path) for path in sorted(paths, key=_natural)]
-        by_name = {experiment.name: experiment for experiment in own}
-        experiments += [expand_gain(experiment, by_name) for experiment in own]
-    return experiments
+        paper, _, one = name.partition("/")
+        if paper not in known:
+            raise LabError(f"no paper {paper}: there are {', '.join(known)}")
+        paths = [path for path in (folder / paper).glob("*.toml") if path.name != ABOUT]
+        by_name = {path.stem: load(path) for path in sorted(paths, key=_natural)}
+        if one and one not in by_name:
+            raise LabError(f"{paper}: no experiment {one}: there are {', '.join(by_name)}")
+        experiments |= {experiment.id: expand_gain(experiment, by_name)
+                        for experiment in by_name.values()
+                        if not one or experiment.name in _with_sources(by_name[one])}
+    return list(experiments.values())
+
+
+def _with_sources(experiment: Experiment) -> set[str]:
+    """An experiment's name and, if it is a gain, the names of those that it is computed from."""
+    sides = (experiment.gain.value, experiment.gain.reference) if experiment.gain else ()
+    return {experiment.name, *(side.get("experiment") for side in sides)}
 
 
 def _natural(path: Path) -> list:

@@ -75,11 +75,14 @@ def table_of(experiment: Experiment, cell: Cell, seed: int) -> dict:
     return {"title": experiment.id, **cell.table, "seed": cell.scenario.seed + seed}
 
 
-def make(experiments: list[Experiment], lab: Lab, seeds: int = 1, more: dict | None = None) -> dict:
+def make(experiments: list[Experiment], lab: Lab, seeds: int = 1, more: dict | None = None,
+         asked: list[str] | None = None) -> dict:
     """The plan: what the report is of, the jobs, and each cell's jobs, as JSON has it.
 
-    seeds: of what depends on chance; more: of some of it, by the scenario's digest."""
+    seeds: of what depends on chance; more: of some of it, by the scenario's digest.
+    asked: the names by which experiment.load_all() gives the experiments; None: their papers'."""
     more = more or {}
+    asked = asked or list(dict.fromkeys(experiment.paper for experiment in experiments))
     code = code_digest()
     by_run: dict[str, dict] = {}
     cells: dict[str, list] = {}
@@ -103,8 +106,8 @@ def make(experiments: list[Experiment], lab: Lab, seeds: int = 1, more: dict | N
     for own in cells.values():
         for cell in own:
             cell["jobs"] = [names[run] for run in cell.pop("runs")]
-    return {"papers": list(dict.fromkeys(experiment.paper for experiment in experiments)),
-            "seeds": seeds, "code": code, "image": _image_dict(lab.image), "link": link_name(lab),
+    return {"papers": asked, "seeds": seeds, "code": code,
+            "image": _image_dict(lab.image), "link": link_name(lab),
             "jobs": {names[run]: job for run, job in by_run.items()}, "cells": cells}
 
 

@@ -278,6 +278,14 @@ def test_an_unknown_paper_is_an_error_with_the_known_papers(tmp_path):
         experiment.load_all(["caine"])
 
 
+def test_one_experiment_is_chosen_with_those_it_is_computed_from():
+    assert [one.id for one in experiment.load_all(["satcc/loss", "satcc/loss"])] == ["satcc/loss"]
+    assert {one.name for one in experiment.load_all(["satcc/harm"])} == {
+        "harm", "shares-theirs", "shares-alone"}
+    with pytest.raises(LabError, match="satcc: no experiment nosuch: there are aqm, harm, "):
+        experiment.load_all(["satcc/nosuch"])
+
+
 @pytest.mark.parametrize("words, error", [
     (["marchese/nosuch"], "no experiment marchese/nosuch; python3 -m bench papers list prints them"),
     (["marchese/table1", "TCP=Vegas"], "marchese/table1: no cell with TCP=Vegas; its axes: .*TCP="),

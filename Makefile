@@ -14,7 +14,7 @@ help:
 	@echo 'make geo       play transfers over public satellite accesses, with published objectives'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
 	@echo 'make uses      play real uses: tunnel, proxy, file server, backhaul; the figures of tools/uses'
-	@echo 'make goals     play the goals of satcc, beside other policies: hours; resumes when interrupted'
+	@echo 'make goals [ONLY="loss queue"]   play the goals of satcc, beside other policies: hours; resumes'
 	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml: hours'
 	@echo 'make check     run every test; about 40 minutes on two cores'
 	@echo 'make unit      run the tests that need no lab; about two minutes'
@@ -222,11 +222,12 @@ papers:
 	@$(PYTHON) -m bench papers --kernel $(KERNEL) $(if $(PAPER),--paper $(PAPER)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
-# Hours: `python3 -m bench papers --paper satcc --seeds 5 list` says how many.
+# `python3 -m bench papers --paper satcc --seeds 5 list` prints how many hours; ONLY= plays a part.
 .PHONY: goals
 goals:
 	@./tools/setup papers
-	@$(PYTHON) -m bench papers --kernel $(KERNEL) --paper satcc --seeds $(or $(SEEDS),5) --results results/goals \
+	@$(PYTHON) -m bench papers --kernel $(KERNEL) $(if $(ONLY),$(addprefix --paper satcc/,$(ONLY)),--paper satcc) \
+		--seeds $(or $(SEEDS),5) --results results/goals \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
 .PHONY: uses

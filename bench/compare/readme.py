@@ -2,14 +2,15 @@
 """The tables of README.md, bench/RESULTS.md, the policies' READMEs and tools/uses/, out of figures.
 
     python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json,
-                                         FOLDER/papers/summary.json and FOLDER/uses/papers.json;
-                                         FOLDER is results/ unless named
+                                         FOLDER/papers/summary.json, FOLDER/uses/papers.json and
+                                         FOLDER/goals/papers.json; FOLDER is results/ unless named
     python3 -m bench readme --figures    only the file that `satcc choose` reads, from the tables that
                                          bench/RESULTS.md has; the other call writes it too
 
 A table is between two comments, <!-- table: NAME --> and <!-- end -->, followed by a line with the
 source of its figures.  A table without new figures is not changed.  A policy's README has
-<!-- table: harm POLICY -->, a page of tools/uses/ <!-- table: use EXPERIMENT -->.
+<!-- table: harm POLICY -->, a page of tools/uses/ <!-- table: use EXPERIMENT -->, and
+modules/README-satcc.md <!-- table: goal EXPERIMENT -->, of bench/scenarios/satcc/.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from .. import formats
 from ..papers import tables as papers_tables
 from . import figures, geo, tables
 
-BLOCK = re.compile(r"(<!-- table: (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
+BLOCK = re.compile(r"(<!-- table: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 IDEAL = "no sender can beat, by the link"
 RECEIVERS = {"receiver": "without congestion control",
              "stock": "the same, to a stock receiver"}
@@ -203,8 +204,15 @@ def use(data: dict, name: str) -> str:
                    if one["name"] == name or one["name"].startswith(f"{name}-")]
     if not experiments:
         raise ValueError(f"table: use {name}: no such experiment")
+    return side_by_side(experiments)
+
+
+def side_by_side(experiments: list[dict]) -> str:
+    """The tables of experiments that have the same rows, as one.  A head has the experiment's title
+    where its columns alone would not tell which experiment it is."""
     drawn = [papers_tables.table(one) for one in experiments]
-    heads = [", ".join([one["title"], *column]) + f" ({one['unit']})"
+    heads = [", ".join([one["title"], *column] if len(drawn) > 1 or not column else column)
+             + f" ({one['unit']})"
              for one, each in zip(experiments, drawn) for column in each.columns]
     rows, above = [[*drawn[0].row_names, *heads]], ()
     for number, (labels, _) in enumerate(drawn[0].rows):
@@ -214,6 +222,17 @@ def use(data: dict, name: str) -> str:
         rows.append([*first, *(cell.ours if cell else "" for cell in cells)])
         above = labels
     return lines_of(rows)
+
+
+def goal(data: dict, name: str) -> str | None:
+    """One experiment of bench/scenarios/satcc/: its table, and whether each of its claims holds.
+    None if it was not played."""
+    for experiment in data["goals"]["experiments"]:
+        if experiment["name"] == name:
+            claims = [f"- {papers_tables.claim_verdict(claim)}: {claim['text']} "
+                      f"({papers_tables.claim_text(claim)})." for claim in experiment["claims"]]
+            return side_by_side([experiment]) + "\n" + "".join(f"{line}\n" for line in claims)
+    return None
 
 
 # Explanations of table heads.
@@ -227,25 +246,27 @@ def source(data: dict, name: str) -> str:
     if name == "papers":
         about = data[name]["about"]
         return (f"\n(`make papers`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
-                f"commit {about['commit'] or 'unknown'}, {about['runs']} runs, of what depends on "
-                f"chance {about['seeds']} to {about['most_seeds']} seeds.)\n")
-    if name == "use":
-        about = data["uses"]["about"]
-        return (f"\n(`make uses`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
-                f"commit {about['commit'] or 'unknown'}. With random loss the mean of {about['seeds']} "
-                "seeds or more and its 95 % interval, without it one run.)\n")
+                f"commit {about['commit'] or 'unknown'}, {about['runs']} runs, with "
+                f"{about['seeds']} to {about['most_seeds']} seeds where a value depends on chance.)\n")
+    if name in ("use", "goal"):
+        about = data[f"{name}s"]["about"]
+        return (f"\n(`make {name}s`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
+                f"commit {about['commit'] or 'unknown'}. With random loss a figure is the mean of "
+                f"{about['seeds']} seeds or more and its 95 % interval; without it, of one run.)\n")
     about = data[name]["about"] if name == "acceptance" else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
-    chance = "No chance is in it: one run." if name in ("beside", "harm", "cost") else \
-        "With random loss the median of three seeds, without it one run."
+    chance = "Each figure is of one run: no chance is in it." if name in ("beside", "harm", "cost") else \
+        "With random loss a figure is the median of three seeds; without it, of one run."
     return (f"{note}\n(`{about['command']}`, Linux {about['kernel']}, {about['emulator']}, commit "
             f"{about['commit'] or 'unknown'}. {chance})\n")
 
 
 TABLES = {"summary": summary, "links": links, "beside": beside, "long": long, "cost": cost,
-          "acceptance": acceptance, "papers": papers, "harm": harm, "use": use}
+          "acceptance": acceptance, "papers": papers, "harm": harm, "use": use,
+          "goal": goal}
 # The entries of the data from which a table is made, unless it is the entry of the same name.
-NEEDS = {"summary": ("links", "beside"), "harm": ("beside",), "use": ("uses",)}
+NEEDS = {"summary": ("links", "beside"), "harm": ("beside",), "use": ("uses",),
+         "goal": ("goals",)}
 
 
 def written(text: str, data: dict) -> str:
@@ -257,6 +278,8 @@ def written(text: str, data: dict) -> str:
         if not all(data.get(need) for need in NEEDS.get(name, (name,))):
             return block.group()
         about = TABLES[name](data, policy) if policy else TABLES[name](data)
+        if about is None:
+            return block.group()
         return begin + "\n" + about + source(data, name) + "\n" + end
     return BLOCK.sub(table, text)
 
@@ -272,9 +295,11 @@ def measured(folder: Path) -> dict:
         data["papers"] = json.loads(verdicts.read_text())
     if (uses := folder / "uses/papers.json").exists():
         data["uses"] = json.loads(uses.read_text())
+    if (goals := folder / "goals/papers.json").exists():
+        data["goals"] = json.loads(goals.read_text())
     if not data:
-        raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json, papers/summary.json "
-                         "or uses/papers.json")
+        raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json, papers/summary.json, "
+                         "uses/papers.json or goals/papers.json")
     return data
 
 

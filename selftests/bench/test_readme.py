@@ -66,7 +66,7 @@ def test_a_policys_harm_stands_beside_bbrs_and_the_rivals_own():
             row, = [row for row in link["rows"] if row["policy"] == name]
             assert cells[3 * nth:3 * nth + 3] == [
                 readme.text_of(row["rival_mbit"]), f"{row['rival_pct']:.0f}", f"{row['drops']:.0f}"]
-    assert "No chance is in it: one run." in text
+    assert "Each figure is of one run: no chance is in it." in text
 
 
 def test_the_summary_has_the_large_tables_figures(text):
@@ -151,7 +151,7 @@ def test_the_papers_verdicts(text):
     assert rows == [[paper, "7", "6", "5", "4", "3", "1 of 9", "41", "11", "12", "13", "2"]
                     for paper in ("marchese", "korean")]
     assert ("(`make papers`, 2026-01-02, Linux 6.1.0-56-amd64, QEMU 7.2.22, commit 0123abc, 601 runs, "
-            "of what depends on chance 1 to 8 seeds.)") in text
+            "with 1 to 8 seeds where a value depends on chance.)") in text
 
 
 def use_of(name: str, title: str, values: dict) -> dict:
@@ -178,6 +178,31 @@ def test_a_use_has_its_experiments_side_by_side():
     assert "(`make uses`, 2026-01-02, Linux 6.1.0-56-amd64, QEMU 7.2.22, commit 0123abc. " in text
     with pytest.raises(ValueError, match="table: use vpns: no such experiment"):
         readme.written("<!-- table: use vpns -->\n<!-- end -->", {"uses": uses})
+
+
+def test_a_goal_has_its_claims_below_its_table():
+    """A block whose experiment was not played stays as it is."""
+    claim = {"text": "Above bbr", "verdict": "holds, not surely", "uncounted": None, "of": 2, "words": "",
+             "seeds": 5, "pairs": [
+                 {"holds": True, "verdict": "holds", "labels": {"rate": "2 Mbit/s"}},
+                 {"holds": True, "verdict": "holds, not surely", "labels": {"rate": "10 Mbit/s"},
+                  "left": 8.6, "right": 7.5, "beside": []}]}
+    values = {("2 Mbit/s", "satcc"): 1.78, ("2 Mbit/s", "bbr"): 1.6,
+              ("10 Mbit/s", "satcc"): 8.6, ("10 Mbit/s", "bbr"): 7.5}
+    loss = {"name": "loss-fast", "title": "Goodput", "unit": "Mbit/s", "rows": ["rate"],
+            "columns": ["TCP"], "claims": [claim],
+            "axes": {"rate": ["2 Mbit/s", "10 Mbit/s"], "TCP": ["satcc", "bbr"]}, "cells": [
+                {"labels": {"rate": rate, "TCP": tcp}, "mean": mean, "half": None, "values": [mean],
+                 "paper": None, "ratio": None, "verdict": None, "uncounted": None, "formula": ""}
+                for (rate, tcp), mean in values.items()]}
+    page = "<!-- table: goal loss-fast -->\n<!-- end -->\n<!-- table: goal loss -->\nold\n<!-- end -->"
+    text = readme.written(page, {"goals": {**USES, "experiments": [loss]}})
+    assert rows_of(text, "goal loss-fast") == [
+        ["rate", "satcc (Mbit/s)", "bbr (Mbit/s)"], ["2 Mbit/s", "1.78", "1.6"],
+        ["10 Mbit/s", "8.6", "7.5"]]
+    assert ("- holds, not surely: Above bbr (holds in 2 of 2; not surely for 10 Mbit/s: 8.6 beside 7.5; "
+            "of 5 seeds).\n\n(`make goals`, 2026-01-02, ") in text
+    assert text.endswith("<!-- table: goal loss -->\nold\n<!-- end -->")
 
 
 def test_each_use_has_a_page():

@@ -55,8 +55,8 @@ def test_every_series_and_number_is_in_the_manual():
 
 
 def test_which_route_a_daemon_may_replace_is_in_the_manual():
-    """test_a_daemon_that_replaces_its_route_after_satcc has what the kernel does."""
-    assert "has the metric 0 and is of IPv4, a DHCP client" in " ".join(MANUAL.split())
+    """test_a_daemon_that_replaces_its_route_after_satcc tests that the kernel does this."""
+    assert "is for IPv4 and has the metric 0, a DHCP client" in " ".join(MANUAL.split())
 
 
 def test_the_manual_is_well_formed():

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Growth in congestion avoidance that stops at the queue, for gentle=1.
  *
- * Hybla adds rho^2 segments per RTT, 576 at 600 ms, also to a path that holds no
- * more than 100 and whose queue is filling. Here the segments per RTT are
+ * Hybla adds rho^2 segments per RTT, which is 576 at 600 ms, even on a path that
+ * holds 100 segments and whose queue is filling. With gentle=1 it adds per RTT
  *
- *   max(rho/4, 1)		while a queue shows
- *   rho^2			while none does and W is below b, Hoe's estimate
- *   min(rho^2, max(W/4, 1))	while none does, from b on
+ *   max(rho/4, 1)		while it sees a queue
+ *   rho^2			without a queue, while W is below b, Hoe's estimate
+ *   min(rho^2, max(W/4, 1))	without a queue, from b on
  *
- * A queue shows when the smallest of a round trip's RTTs, or of its first eight, is
- * above RTT_min by an eighth and by 4 ms: the smallest, because a single RTT may be
- * late for other reasons. It no longer shows after a round trip with a smaller one.
+ * It sees a queue when the smallest RTT of a round trip, or of its first eight
+ * samples, exceeds RTT_min by more than max(RTT_min / 8, 4 ms). It uses the smallest
+ * sample because other causes delay single ACKs. The queue counts as gone after a
+ * round trip whose smallest RTT is below that limit.
  *
  * Integer maths on plain values, no sockets.
  */
@@ -22,21 +23,21 @@
 
 #include "credit.h"
 
-#define HYBLA_QUEUE_DIV		8	/* of RTT_min */
+#define HYBLA_QUEUE_DIV		8	/* RTT_min divided by this */
 #define HYBLA_QUEUE_MIN_US	4000
 #define HYBLA_QUEUE_SAMPLES	8
-#define HYBLA_PROBE_DIV		4	/* of W, per RTT */
-#define HYBLA_QUEUE_RHO_DIV	4	/* of rho, per RTT while a queue shows */
+#define HYBLA_PROBE_DIV		4	/* W divided by this, per RTT */
+#define HYBLA_QUEUE_RHO_DIV	4	/* rho divided by this, per RTT, with a queue */
 
 /* All zero is a valid start. */
 struct hybla_queue {
-	u32	end_seq;	/* the round trip is over when this is acknowledged */
-	u32	rtt_us;		/* its smallest RTT */
-	u8	samples;	/* RTT samples in it, at most 8; 0 = none has begun */
-	u8	shows;
+	u32	end_seq;	/* the ACK of this sequence number ends the round trip */
+	u32	rtt_us;		/* smallest RTT of the round trip */
+	u8	samples;	/* RTT samples of the round trip, up to 8; 0 = not begun */
+	u8	shows;		/* 1 = there is a queue */
 };
 
-/* Take an RTT sample. A round trip begins with its first one: snd_nxt ends it. */
+/* Add an RTT sample. The first sample begins a round trip, which the ACK of snd_nxt ends. */
 static inline void hybla_queue_sample(struct hybla_queue *queue, u32 rtt_us, u32 snd_nxt)
 {
 	if (!queue->samples) {
@@ -48,7 +49,9 @@ static inline void hybla_queue_sample(struct hybla_queue *queue, u32 rtt_us, u32
 		queue->samples++;
 }
 
-/* All below ack is acknowledged: does a queue show? path_rtt_us: RTT_min. */
+/* Update queue->shows when ack ends the round trip, or after eight samples.
+ * path_rtt_us: RTT_min.
+ */
 static inline void hybla_queue_ack(struct hybla_queue *queue, u32 ack, u32 path_rtt_us)
 {
 	u64 from_us = (u64)path_rtt_us + max_t(u32, path_rtt_us / HYBLA_QUEUE_DIV,
@@ -64,8 +67,8 @@ static inline void hybla_queue_ack(struct hybla_queue *queue, u32 ack, u32 path_
 }
 
 /* Congestion avoidance: returns the window after an ACK of acked segments. b: Hoe's
- * estimate, segments; 0 = none. For the rest see satcc_avoid_rho(). An ACK that takes W
- * past b takes it no further than slow start would.
+ * estimate, segments; 0 = none. satcc_avoid_rho() describes the other arguments. An
+ * ACK that moves W past b moves it to cwnd + acked at most.
  */
 static inline u32 hybla_avoid_gently(struct satcc_credit *credit, u32 cwnd, u32 limit,
 				     u32 rho_q16, u32 acked, u32 b, bool queue)

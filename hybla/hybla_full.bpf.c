@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hybla_full as BPF programs: the module's file, with modules/bpf/ in place of the kernel's
- * headers. See tools/BPF.md.
+/* hybla_full as BPF programs: compiles the module's file with the headers of modules/bpf/
+ * in place of the kernel's. See tools/BPF.md.
  */
 #define SATCC_OWNER	0x68666c00	/* hfl */
 #include "tcp_hybla_full.c"
@@ -8,7 +8,7 @@
 
 static void hybla_start(struct sock *sk)
 {
-	/* The module's file reads it where the kernel had it that the object was built with. */
+	/* hybla_has_options() reads this bit at the offset of the kernel it was built for. */
 	SATCC_EXPECT_BIT(tcp_sk(sk)->rx_opt.tstamp_ok, 1);
 	hybla_init(sk);
 }

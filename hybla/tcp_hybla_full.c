@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP Hybla, all of it: for connections whose round trip is long because the
- * path is, a satellite hop above all. Such a flow is to send as fast, second by
- * second, as a reference connection of RTT_0 = 25 ms would in its place.
+/* TCP Hybla with all five parts, for connections over long paths such as a
+ * satellite hop. A flow sends as fast, second by second, as a reference connection
+ * with RTT_0 = 25 ms would in its place.
  *
  *   rho    = max(RTT_min / RTT_0, 1)
  *
  *   slow start:            W += 2^rho - 1   per segment acknowledged
  *   congestion avoidance:  W += rho^2 / W   per segment acknowledged
  *
- * which makes W(t) = rho 2^(t / RTT_0), then rho^2 more per RTT: in segments per
- * second the RTT cancels out. At rho = 1 both are Reno's. Reduction on loss is
- * Reno's at any rho; recovery, undo and idle handling are the core's.
+ * This gives W(t) = rho 2^(t / RTT_0) in slow start and then rho^2 more per RTT, so
+ * the rate in segments per second does not depend on the RTT. With rho = 1 both
+ * rules are Reno's. Loss reduces the window as in Reno at any rho. The core does
+ * recovery, undo and idle handling.
  *
- * At 600 ms rho is 24 and 2^rho - 1 sixteen million: slow start is one jump to
- * ssthresh, so what ssthresh starts from is what matters. It is estimated, after
- * Hoe, from the ACK spacing of the first segments, which leave back to back:
+ * At 600 ms rho is 24 and 2^rho - 1 is sixteen million: slow start jumps to
+ * ssthresh with one ACK, so the initial ssthresh decides. Hoe's method estimates it
+ * from the spacing of the ACKs of the first segments, which leave back to back:
  *
  *   ssthresh = rate * RTT_min, rate = slope of segments delivered over time
  *
- * Until there is an ssthresh, growth is plain slow start.
+ * Until ssthresh is known, the window grows as in Reno's slow start.
  *
  *   WAIT ---first data ACK---> COLLECT ---3 ACKs, 1 ms or more---> SET
  *     | ^                       | |
@@ -27,21 +28,22 @@
  *     +--- loss, reordering, -----+--- train over, too long ---> FAILED
  *          no SACK or timestamps
  *
- *   OFF from the start: data was sent before, or ssthresh is known already from
- *   a cached metric or a loss.
+ *   A flow is OFF from its start if it has sent data before, or if a cached metric
+ *   or a loss has set ssthresh.
  *
- * Collection over, the flow is paced: a jump of hundreds of segments must not
- * leave as one burst. It is not paced before, for then the ACKs would tell our
- * own rate; and ten segments spaced over half a round trip would only be late.
+ * The flow is paced once it has taken its points, because a jump of hundreds of
+ * segments must not leave as one burst. It is not paced before: the ACKs would then
+ * have the spacing of our own pacing, and pacing would only delay ten segments by
+ * half a round trip.
  *
- * SACK and timestamps are part of Hybla, whose windows suffer many losses at a
- * time and whose control needs every RTT sample. A flow without them is Reno.
+ * SACK and timestamps are part of Hybla, because its windows lose many segments at
+ * a time and it needs every RTT sample. A flow without them is Reno.
  *
- * Life of a flow at 600 ms, 2 Mbit/s, 1500 byte segments: ten segments go out.
- * Their ACKs are 6 ms apart, so after the third the rate is 1 per 6 ms and
- * ssthresh 100; the window, 12 by then, goes there at once, and pacing spreads
- * what that releases. Next come rho^2/W = 5.76 segments per ACK, until a loss
- * halves the window.
+ * Example at 600 ms, 2 Mbit/s, 1500 byte segments: the flow sends ten segments.
+ * Their ACKs arrive 6 ms apart, so after the third ACK the rate is 1 per 6 ms and
+ * ssthresh is 100. The window, then 12, jumps to 100, and pacing spreads the
+ * segments that this releases. After that each ACK adds rho^2/W = 5.76 segments,
+ * until a loss halves the window.
  *
  * Based on:
  *   C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous
@@ -52,21 +54,21 @@
  *
  * Differences from the paper:
  *   o The initial window is the kernel's unless iw_rho=1; the paper's is rho.
- *   o 2^rho never runs against an unknown ssthresh: with no estimate growth stays
- *     plain slow start.
- *   o In congestion avoidance a segment acknowledged adds at most W/4, or 1 if
- *     that is more: see satcc_avoid_rho(). The paper has no bound: at rho = 24 one
- *     ACK would take a window of 2 to 290.
- *   o Each segment that an ACK adds costs one more than the one before, so that it
- *     does not matter how the receiver merges its ACKs.
- *   o RTT_min is of bounded age: see satcc_path_rtt_us().
- *   o After a timeout growth is Reno's until recovery ends: what an ACK then
- *     acknowledges may have been received long before.
- *   o gentle=1 is not of the paper: see gentle.h.
- *   o Segments, not ACKs, are counted, so that delayed, thinned or merged ACKs
- *     slow nothing down.
- *   o Pacing is at the core's 200/120 % of cwnd/srtt instead of 100 %: paced at
- *     exactly the window's rate a flow never fills it, and so never grows.
+ *   o 2^rho applies only below a known ssthresh: without an estimate the window
+ *     grows as in Reno's slow start.
+ *   o In congestion avoidance an acknowledged segment adds at most max(W/4, 1): see
+ *     satcc_avoid_rho(). The paper has no bound: at rho = 24 one ACK would raise a
+ *     window of 2 to 290.
+ *   o The price of a segment rises by one with each segment that an ACK adds, so the
+ *     result does not depend on how the receiver merges its ACKs.
+ *   o RTT_min has a bounded age: see satcc_path_rtt_us().
+ *   o After a timeout the window grows as in Reno until recovery ends, because an
+ *     ACK may then acknowledge data that arrived long before.
+ *   o The paper does not have gentle=1: see gentle.h.
+ *   o Growth counts segments, not ACKs, so delayed, thinned or merged ACKs do not
+ *     slow it down.
+ *   o Pacing uses the core's 200/120 % of cwnd/srtt instead of 100 %: a flow paced
+ *     at cwnd/srtt never fills its window and so never grows.
  *   o rho is at most 256 (6.4 s).
  */
 #include <linux/module.h>
@@ -91,20 +93,20 @@ MODULE_PARM_DESC(gentle, "growth that stops when a queue shows (0/1, default 0)"
 
 static struct tcp_congestion_ops tcp_hybla_full;
 
-/* Is this the ssthresh of a flow that has not learnt one? */
+/* Is ssthresh still at its initial value? */
 static bool hybla_ssthresh_unknown(const struct tcp_sock *tp)
 {
 	return tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH;
 }
 
-/* Asked on ACKs, not in init(), which may run before the handshake is over. */
+/* Called on ACKs and not in init(), which may run before the end of the handshake. */
 static bool hybla_has_options(const struct tcp_sock *tp)
 {
 	return tcp_is_sack(tp) && tp->rx_opt.tstamp_ok;
 }
 
-/* RTT_min is an RTT of the path, and rho follows. A change of rtt0_ms reaches a
- * running flow here, at the next change of RTT_min.
+/* Set RTT_min and rho. A changed rtt0_ms takes effect on a running flow here, at the
+ * next change of RTT_min.
  */
 static void hybla_set_path_rtt(struct hybla *ca, u32 rtt_us)
 {
@@ -117,14 +119,14 @@ static void hybla_set_path_rtt(struct hybla *ca, u32 rtt_us)
 				 SATCC_RHO_MAX));
 }
 
-/* Take an RTT sample. The raw sample and not srtt: the mean starts from the
- * handshake and takes many ACKs to come down.
+/* Add an RTT sample. RTT_min uses the raw sample, not srtt, because srtt starts from
+ * the handshake's RTT and falls only over many ACKs.
  */
 static void hybla_update_rtt(struct sock *sk, s32 rtt_us)
 {
 	struct hybla *ca = inet_csk_ca(sk);
 
-	if (rtt_us <= 0)	/* none: ambiguous after a retransmission */
+	if (rtt_us <= 0)	/* no sample: ambiguous after a retransmission */
 		return;
 
 	if (!ca->own_rtt_us || rtt_us < ca->own_rtt_us)
@@ -133,9 +135,9 @@ static void hybla_update_rtt(struct sock *sk, s32 rtt_us)
 						 satcc_min_rtt_us(tcp_sk(sk))));
 }
 
-/* The paper's W(0) = rho, where asked for: only if the RTT is known, nothing was
- * sent, and the handshake's losses have not cut the window to 1. Returns whether
- * the window is larger now.
+/* With iw_rho=1, set the paper's W(0) = rho. This needs a known RTT, a flow that has
+ * sent nothing, and a handshake whose losses have not cut the window to 1. Returns
+ * whether it raised the window.
  */
 static bool hybla_init_cwnd(struct sock *sk)
 {
@@ -154,7 +156,7 @@ static bool hybla_init_cwnd(struct sock *sk)
 	return true;
 }
 
-/* Before, in or long after the handshake; the RTT may be known or not. */
+/* May run before, in or long after the handshake, with or without a known RTT. */
 static void hybla_init(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -164,9 +166,9 @@ static void hybla_init(struct sock *sk)
 	WRITE_ONCE(ca->owner, satcc_owner(sk, &tcp_hybla_full));
 	hybla_update_rtt(sk, satcc_min_rtt_us(tp));
 
-	/* A train is what a fresh flow sends first. One that is not going to be
-	 * timed may be paced at once. So is a larger window than the kernel's: of
-	 * it the stack leaves the first ten segments alone, train enough.
+	/* Only a fresh flow has a train to time; any other is paced at once. A flow
+	 * with a raised initial window is paced too: the core does not pace the first
+	 * ten segments, and these suffice as a train.
 	 */
 	if (!tp->bytes_sent && hybla_ssthresh_unknown(tp))
 		ca->hoe_phase = HYBLA_HOE_WAIT;
@@ -199,10 +201,10 @@ static u32 hybla_hoe_ssthresh(const struct hybla *ca)
 	return satcc_hoe_window(&ca->hoe, SATCC_HOE_MIN_POINTS, ca->path_rtt_us);
 }
 
-/* End collection: set ssthresh, once, from what there is, and start pacing. An
- * ssthresh that a loss has brought meanwhile is kept. Never below the initial
- * window: on a link that gives bandwidth on demand the train sees only the few
- * segments' worth a terminal has before it asks.
+/* Set ssthresh, once, from the points taken so far, and start pacing. Keep an
+ * ssthresh that a loss has set meanwhile. Do not go below the train's window: on a
+ * link that assigns bandwidth on demand the train only sees the few segments that
+ * a terminal may send before it requests more.
  */
 static void hybla_end_hoe(struct sock *sk)
 {
@@ -221,8 +223,8 @@ static void hybla_end_hoe(struct sock *sk)
 	satcc_pacing_enable(sk);
 }
 
-/* The first data ACK: what is in flight now left back to back and is the train.
- * Returns false if there is nothing to learn.
+/* Begin a train at its first ACK: the segments in flight now left back to back.
+ * Returns false if the flow can take no points.
  */
 static bool hybla_start_train(struct sock *sk, u32 ack)
 {
@@ -242,9 +244,9 @@ static bool hybla_start_train(struct sock *sk, u32 ack)
 	return after(tp->snd_nxt, ack);
 }
 
-/* Take this ACK's point. An ACK beyond the train also answers what was sent a
- * round trip later and is no point of it. Returns false when the train is over
- * or has said enough.
+/* Add the point of this ACK. An ACK beyond the train's end also acknowledges
+ * segments sent a round trip later and gives no point. Returns false when the train
+ * is over or there is an estimate.
  */
 static bool hybla_extend_train(struct sock *sk, u32 ack)
 {
@@ -259,10 +261,10 @@ static bool hybla_extend_train(struct sock *sk, u32 ack)
 	return before(ack, ca->train_end_seq) && !hybla_hoe_ssthresh(ca);
 }
 
-/* Too short a train, with nothing sent after it, says nothing about the path: a
- * request, say, or ten segments acknowledged at once. What is sent next leaves an
- * empty pipe, back to back, and is a train as good as the first; unless the socket
- * is paced, by the application say.
+/* Is the train too short for an estimate, with nothing sent after it? A short
+ * request is one case, ten segments acknowledged at once another. The pipe is empty
+ * then, so the next segments leave back to back and are as good a train as the
+ * first, unless the socket is paced, for example by the application.
  */
 static bool hybla_await_next_train(const struct sock *sk, u32 ack)
 {
@@ -272,9 +274,9 @@ static bool hybla_await_next_train(const struct sock *sk, u32 ack)
 	       ack == tcp_sk(sk)->snd_nxt && ca->hoe.points < SATCC_HOE_MIN_POINTS;
 }
 
-/* Is what is in flight a train, sent as fast as the host can, and not an
- * application's own rhythm? It fills the window, in segments of at least half
- * the full size: small ones cross the bottleneck faster than the path's rate.
+/* Did the host send the data in flight as fast as it can, and not at the
+ * application's rhythm? Then it fills the window, in segments of at least half the
+ * MSS on average. Small segments cross the bottleneck at a higher packet rate.
  */
 static bool hybla_train_sent(const struct sock *sk, u32 ack)
 {
@@ -290,8 +292,8 @@ static bool hybla_hoe_pending(const struct hybla *ca)
 	       ca->hoe_phase == HYBLA_HOE_COLLECT;
 }
 
-/* Follow the start-up train, on every ACK while hybla_hoe_pending(). The state
- * is Open: any other has ended collection, see hybla_set_state().
+/* Follow the start-up train; called for every ACK while hybla_hoe_pending(). The
+ * state is Open, because hybla_set_state() ends the train in any other state.
  */
 static void hybla_update_hoe(struct sock *sk, u32 ack)
 {
@@ -313,7 +315,7 @@ static void hybla_update_hoe(struct sock *sk, u32 ack)
 		hybla_end_hoe(sk);
 }
 
-/* Is growth by rho, and not Reno's? */
+/* Does the window grow by rho (true) or as in Reno (false)? */
 static bool hybla_grows_by_rho(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -323,7 +325,7 @@ static bool hybla_grows_by_rho(const struct sock *sk)
 	       inet_csk(sk)->icsk_ca_state != TCP_CA_Loss;
 }
 
-/* The window after an ACK of acked segments; gentle=1 changes congestion avoidance. */
+/* Returns the window after an ACK of acked segments. gentle=1 changes congestion avoidance. */
 static u32 hybla_grow(struct sock *sk, bool by_rho, u32 acked)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -344,8 +346,9 @@ static u32 hybla_grow(struct sock *sk, bool by_rho, u32 acked)
 				  ca->queue.shows);
 }
 
-/* Open, Disorder and Loss; CWR and Recovery are PRR's. The train and the queue are
- * followed first: they are the path's whether or not the window was full.
+/* Called in Open, Disorder and Loss; in CWR and Recovery the core's PRR sets the
+ * window. The train and the queue describe the path, so they are updated even if
+ * the window was not full.
  */
 static void hybla_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
@@ -364,8 +367,8 @@ static void hybla_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	tcp_snd_cwnd_set(tcp_sk(sk), hybla_grow(sk, by_rho, acked));
 }
 
-/* Called before the state changes. What growth had earned is void when the window is
- * reduced. After a timeout the path may be another one, so RTT_min starts anew.
+/* Called before the state changes. A reduction of the window clears the credit.
+ * RTT_min is measured again after a timeout, because the path may have changed.
  */
 static void hybla_set_state(struct sock *sk, u8 new_state)
 {
@@ -374,8 +377,8 @@ static void hybla_set_state(struct sock *sk, u8 new_state)
 	if (new_state == TCP_CA_Open)
 		return;
 
-	/* A SYN lost before any data (a socket given this policy while connecting)
-	 * says nothing about a train to come.
+	/* A lost SYN does not end the train: no data has been sent yet. This happens
+	 * when a socket gets this policy while it connects.
 	 */
 	if (hybla_hoe_pending(ca) && tcp_sk(sk)->bytes_sent)
 		hybla_end_hoe(sk);
@@ -385,8 +388,8 @@ static void hybla_set_state(struct sock *sk, u8 new_state)
 		ca->own_rtt_us = 0;
 }
 
-/* After idle the window starts again and what it had earned is void. A flow that
- * was idle before its first data still has its train to come.
+/* A restart after idle clears the credit and ends a train in progress. A flow that
+ * was idle before its first data still waits for its train.
  */
 static void hybla_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
@@ -405,8 +408,8 @@ static u32 __maybe_unused hybla_min_tso_segs(struct sock *sk)
 	return satcc_pacing_min_tso_segs(sk, true);
 }
 
-/* In the slot of Vegas, which ss(8) knows: enabled = the last growth was by rho,
- * rttcnt = rho rounded, rtt = smoothed, minrtt = RTT_min; us.
+/* Fills the record of Vegas, which ss(8) knows: enabled = the last growth used rho,
+ * rttcnt = rho rounded, rtt = srtt in us, minrtt = RTT_min in us.
  */
 static size_t hybla_get_info(struct sock *sk, u32 ext, int *attr,
 			     union tcp_cc_info *info)
@@ -422,8 +425,8 @@ static size_t hybla_get_info(struct sock *sk, u32 ext, int *attr,
 				READ_ONCE(ca->path_rtt_us));
 }
 
-/* Not const: registration writes the list node and the key, and the registration of
- * the next policy the node again.
+/* Not const: registration writes its list node and key, and the registration of the
+ * next policy writes the list node again.
  */
 static struct tcp_congestion_ops tcp_hybla_full __read_mostly = {
 	.init		= hybla_init,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Marchese's slow start: what F adds to the window, ACK by ACK.
+/* Marchese's slow start: F adds to the window with each ACK.
  *
  *   cwnd(N) = cwnd(N-1) + F(N)					(1)
  *   F(N)    = F(N-1) + K_i	while cwnd(N-1) < thr_n,	(3)
  *	       F_above		from there on
  *
- * with i the first threshold above the window, cwnd(N-1) < thr_i (4), and F_above
- * = 1. The paper's other two functions are cases of it: F_LINEAR (7) has the one
- * threshold thr and K = 1; F_CONST (6) has no threshold and F_above = K.
+ * where i is the first threshold above the window, cwnd(N-1) < thr_i (4), and
+ * F_above = 1. The paper's other two functions are special cases: F_LINEAR (7) has
+ * one threshold and K = 1; F_CONST (6) has no threshold and F_above = K.
  *
- * F is within [1, MTSI_MAX_F]: with K = 0 it could be 0, and the window stand still;
- * with thresholds far away it would grow without end.
+ * F is kept within [1, MTSI_MAX_F]. With K = 0 it could otherwise be 0 and stop the
+ * window; with large thresholds it would grow without bound.
  */
 #ifndef _MTSI_INCREASE_H
 #define _MTSI_INCREASE_H
@@ -21,26 +21,26 @@
 
 #define MTSI_MAX_ZONES		8
 #define MTSI_MAX_THR		1048576		/* 2^20 segments */
-/* Largest F, so K too: with the thresholds and K of the paper it stays below 16. */
+/* Largest F, and so the largest K. With the paper's thresholds and K, F is below 16. */
 #define MTSI_MAX_F		1024
 
-/* The function F(). A zone is what lies below a threshold. */
+/* The function F(). A zone is the range of windows below one threshold. */
 struct mtsi_rule {
 	const u32 *thr;		/* strictly increasing, 1 .. MTSI_MAX_THR, segments */
 	const u32 *k;		/* 0 .. MTSI_MAX_F each, segments per ACK */
-	u32	zones;		/* of both, 0 .. MTSI_MAX_ZONES */
+	u32	zones;		/* length of thr and of k, 0 .. MTSI_MAX_ZONES */
 	u32	above;		/* F from the last threshold on, 1 .. MTSI_MAX_F */
 };
 
-/* A stretch of slow start. */
+/* The two values that slow start changes. */
 struct mtsi_growth {
 	u32	cwnd;		/* segments */
 	u32	f;		/* F of the last step; at most MTSI_MAX_F */
 };
 
-/* Add f to the window acks times, or until it has reached end, which is above it.
- * Returns how many times. end: below 2^31; f: 1 .. MTSI_MAX_F. The last step may go
- * beyond end, by less than f.
+/* Add f to the window acks times, or until the window reaches end. Returns the number
+ * of steps. end: above *cwnd and below 2^31; f: 1 .. MTSI_MAX_F. The last step may
+ * exceed end by less than f.
  */
 static inline u32 mtsi_add(u32 *cwnd, u32 end, u32 f, u32 acks)
 {
@@ -53,10 +53,13 @@ static inline u32 mtsi_add(u32 *cwnd, u32 end, u32 f, u32 acks)
 	return acks;
 }
 
-/* Returns in how many steps, F raised by k before each, the window comes to end: the
- * smallest n with
+/* Returns the number of steps that add room segments or more, if F grows by k before
+ * each step: the smallest n with
  *
- *   n f + k n (n + 1) / 2 >= room,   that is one more than the largest n with
+ *   n f + k n (n + 1) / 2 >= room
+ *
+ * This is one more than the largest n with
+ *
  *   2 k n + b <= sqrt(b^2 + 8 k (room - 1)),   b = 2 f + k
  *
  * room: 1 .. 2^31 - 1; f: 0 .. MTSI_MAX_F; k: 1 .. MTSI_MAX_F. The sum is below 2^45.
@@ -69,9 +72,9 @@ static inline u32 mtsi_steps(u32 f, u32 k, u32 room)
 	return (int_sqrt64(sum) - b) / (2 * k) + 1;
 }
 
-/* Take a step for each of acks while F rises by k, until F is the largest or the window
- * has reached end, which is above it. Returns how many were taken. The last step may go
- * beyond end, by less than F.
+/* Take one step per ACK while F rises by k, until F can rise no further or the window
+ * reaches end. Returns the number of steps. end: above the window. The last step may
+ * exceed end by less than F.
  */
 static inline u32 mtsi_rise(struct mtsi_growth *growth, u32 end, u32 k, u32 acks)
 {
@@ -84,11 +87,12 @@ static inline u32 mtsi_rise(struct mtsi_growth *growth, u32 end, u32 k, u32 acks
 	return steps;
 }
 
-/* Take a step for each of acks, until the window is target. Returns how many were
- * not needed. target: below 2^31; growth->f: at most MTSI_MAX_F.
+/* Take one step per ACK until the window is target. Returns the number of ACKs left
+ * over. target: below 2^31; growth->f: at most MTSI_MAX_F.
  *
- * A zone takes one turn, of two parts: while F rises, and where it stays as it is (K = 0, the
- * largest F). So there are at most eight turns, whatever acks is.
+ * The loop handles each zone in one turn: first the steps in which F rises, then those
+ * in which it stays (K = 0, or F at its maximum). So it takes at most eight turns for
+ * any number of ACKs.
  */
 static inline u32 mtsi_slow_start(const struct mtsi_rule *rule,
 				  struct mtsi_growth *growth, u32 target, u32 acks)

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 /* TCP MTSI, Multi Threshold Smoothed Increase: a slow start for satellite paths,
- * where round trips are long and the first few windows small. While the window is
- * below some thresholds an ACK adds more than one segment, and each ACK more than
- * the one before:
+ * where round trips are long and the first windows are small. While the window is
+ * below the thresholds, an ACK adds more than one segment, and each ACK adds more
+ * than the one before:
  *
  *   cwnd(N) = cwnd(N-1) + F(N)				(1)
  *
  *   F(N) = F(N-1) + K_i	while cwnd(N-1) < thr_n		(3)
  *	    1			from there on
  *
- * with i the first threshold above the window: cwnd(N-1) < thr_i (4). With the
+ * where i is the first threshold above the window: cwnd(N-1) < thr_i (4). With the
  * paper's thresholds of 20, 30 and 40 segments and K of 4, 2 and 1:
  *
  *   cwnd  6 -> 10 -> 18 -> 30 -> 43 -> 44 -> 45 ...
  *   F          4     8    12    13     1     1
  *
- * so that the paper's initial window of 6 is 45 a round trip later, not 12, and
- * from there on doubles as usual. The smoothing is in K getting smaller: the closer
- * the window to what the path may hold, the less F grows.
+ * So the paper's initial window of 6 grows to 45 in one round trip, not to 12, and
+ * then doubles per round trip as usual. K falls from threshold to threshold, so F
+ * grows more slowly as the window nears the capacity of the path.
  *
- * The paper's two other functions, with which it compares, are here too: F = K
- * always (F_CONST, 6), and F(N) = F(N-1) + 1 below one threshold (F_LINEAR, 7).
+ * The module also has the two functions that the paper compares it with: F = K
+ * (F_CONST, 6), and F(N) = F(N-1) + 1 below one threshold (F_LINEAR, 7).
  *
- * Everything but slow start is Reno's, or the core's.
+ * Everything but slow start is Reno's or the core's.
  *
- * Life of F: it starts from 0 with the flow, after a timeout and after idle; it
- * is 1 once the window has reached the last threshold, and goes on from 1 should
- * the window be below it again without any of these. Fast recovery ends in
- * congestion avoidance, which does not ask for it, and an undo leaves it alone.
+ * F starts from 0 at the start of the flow, after a timeout and after idle. It is 1
+ * once the window has reached the last threshold, and continues from 1 if the window
+ * falls below that threshold for another reason. Fast recovery ends in congestion
+ * avoidance, which does not use F. An undo does not change F.
  *
  * Based on:
  *   M. Marchese, "Modifications of the Slow Start Algorithm to Improve TCP
@@ -35,16 +35,16 @@
  *   52, 2006, pp. 121-137.
  *
  * Differences from the paper:
- *   o Segments are counted, not ACKs: a delayed ACK for two is two steps, see
- *     mtsi_ack_limit(). per_ack=1 is the paper's, and that of its hosts' congestion
- *     avoidance.
- *   o F(0), which the paper does not give, is 0: the first ACK adds K_1. Section 2.2
- *     calls K the slope of F as a line over ACKs, and a line through 0 has F(1) = K.
- *   o In Loss, after a timeout, slow start is the kernel's (see loss_mtsi); the
- *     paper has F there too.
+ *   o The module counts segments, not ACKs: a delayed ACK for two segments is two
+ *     steps, see mtsi_ack_limit(). per_ack=1 counts ACKs, as the paper does and as
+ *     its hosts did in congestion avoidance.
+ *   o F(0) is 0, so the first ACK adds K_1. The paper does not give F(0). Its section
+ *     2.2 calls K the slope of F over ACKs; a line through 0 has F(1) = K.
+ *   o In Loss, after a timeout, slow start is the kernel's unless loss_mtsi=1; the
+ *     paper uses F there too.
  *   o The initial window is the kernel's, or the route's (initcwnd); the paper's is 6.
  *   o F is at least 1 and at most 1024.
- *   o Pacing, which the paper's Linux 2.2 did not have.
+ *   o The flow is paced; the paper's Linux 2.2 had no pacing.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -61,7 +61,7 @@
 #include "param.h"
 #include "rtt.h"
 
-/* What a stretch ACK counts for when nothing spaces what it releases: RFC 9406's L. */
+/* A stretch ACK counts for this many ACKs at most if the flow is not paced: RFC 9406's L. */
 #define MTSI_UNPACED_LIMIT	8
 
 SATCC_PARAM(const_k, 4, 1, MTSI_MAX_F);
@@ -92,9 +92,9 @@ static u8 mtsi_current_mode(const struct sock *sk)
 	return MTSI_F_MTSI + satcc_param(mode);
 }
 
-/* How many ACKs an ACK is at most taken for, in slow start. Segments acknowledged
- * together are taken for as many ACKs back to back; but what all those would release
- * goes out as one burst if nothing spaces it.
+/* Returns the largest number of ACKs that one ACK counts for in slow start. An ACK of
+ * n segments counts as n ACKs. Without pacing it would release all their segments as
+ * one burst, so there is a limit.
  */
 static u32 mtsi_ack_limit(const struct sock *sk, u8 mode)
 {
@@ -106,13 +106,13 @@ static u32 mtsi_ack_limit(const struct sock *sk, u8 mode)
 	return satcc_pacing_enabled(sk) ? U32_MAX : MTSI_UNPACED_LIMIT;
 }
 
-/* What an ACK counts for in congestion avoidance, segments. */
+/* Returns how many segments an ACK counts for in congestion avoidance. */
 static u32 mtsi_avoid_acked(u32 acked)
 {
 	return satcc_param(per_ack) ? min(acked, 1U) : acked;
 }
 
-/* Before, in or long after the handshake. */
+/* May run before, in or long after the handshake. */
 static void mtsi_init(struct sock *sk)
 {
 	struct mtsi *ca = inet_csk_ca(sk);
@@ -133,8 +133,8 @@ static struct mtsi *mtsi_state(struct sock *sk)
 	return ca;
 }
 
-/* Slow start, as far as acks reach, up to ssthresh. Returns how many of acks are
- * congestion avoidance's. The F of a flow in Loss waits: see mtsi_set_state().
+/* Slow start up to ssthresh. Returns the ACKs left over for congestion avoidance. In
+ * Loss without loss_mtsi, F is not used and does not change.
  */
 static u32 mtsi_start(struct sock *sk, u8 mode, u32 acks)
 {
@@ -166,11 +166,11 @@ static u32 mtsi_start(struct sock *sk, u8 mode, u32 acks)
 		WRITE_ONCE(ca->f, growth.f);
 	tcp_snd_cwnd_set(tp, min(growth.cwnd, limit));
 
-	/* Below ssthresh at the limit there is nothing to do for what is left. */
+	/* Below ssthresh the window is at its limit, or no ACK is left over. */
 	return growth.cwnd < tp->snd_ssthresh ? 0 : acks;
 }
 
-/* Open, Disorder and Loss alike; CWR and Recovery are PRR's. */
+/* Called in Open, Disorder and Loss; in CWR and Recovery the core's PRR sets the window. */
 static void mtsi_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -189,9 +189,9 @@ static void mtsi_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), mtsi_avoid_acked(acked));
 }
 
-/* Called before the state changes. A timeout always comes here, while CA_EVENT_LOSS
- * is left out for one in fast recovery. So does what the core sends again because it was
- * too long for the path, without a timeout: F starts again then, too.
+/* Called before the state changes. Every timeout calls this; CA_EVENT_LOSS is not sent
+ * for a timeout in fast recovery. The core also enters Loss, without a timeout, when it
+ * resends segments that were too long for the path: F restarts then too.
  */
 static void mtsi_set_state(struct sock *sk, u8 new_state)
 {
@@ -210,8 +210,8 @@ static u32 __maybe_unused mtsi_min_tso_segs(struct sock *sk)
 	return satcc_pacing_min_tso_segs(sk, satcc_param(pacing));
 }
 
-/* In the slot of Vegas, which ss(8) knows: enabled = the last step of slow start was
- * larger than Reno's, rttcnt = its F, rtt = smoothed, minrtt = smallest; us.
+/* Fills the record of Vegas, which ss(8) knows: enabled = F of the last slow start step
+ * was above 1, rttcnt = that F, rtt = srtt in us, minrtt = smallest RTT in us.
  */
 static size_t mtsi_get_info(struct sock *sk, u32 ext, int *attr,
 			    union tcp_cc_info *info)
@@ -227,8 +227,8 @@ static size_t mtsi_get_info(struct sock *sk, u32 ext, int *attr,
 				satcc_min_rtt_us(tp));
 }
 
-/* Not const: registration writes the list node and the key, and the registration of
- * the next policy the node again.
+/* Not const: registration writes its list node and key, and the registration of the
+ * next policy writes the list node again.
  */
 static struct tcp_congestion_ops tcp_mtsi __read_mostly = {
 	.init		= mtsi_init,
@@ -243,7 +243,7 @@ static struct tcp_congestion_ops tcp_mtsi __read_mostly = {
 	.name		= "mtsi",
 };
 
-/* Do thr and k make a function? Each alone has been seen to be within bounds. */
+/* Check that thr increases and k has as many values. Their setters check the bounds. */
 static int mtsi_check_zones(void)
 {
 	const u32 *thr = satcc_list(thr);

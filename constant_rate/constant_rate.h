@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Constant-Rate: what a flow keeps, what an ACK is worth, and the window after it.
+/* Constant-Rate: the state of a flow, its gain a, and the window after an ACK.
  *
  *   W += min(a / W, 1)   per segment acknowledged, in congestion avoidance
  *   a  = c rtt^2         rtt in seconds
  *
  * Integer maths on plain values, no sockets: the unit tests compile it too. a and
- * the credit are in Q20: 4 at 10 ms is 0.0004, too little for Q16.
+ * the credit are in Q20, because with c = 4 and 10 ms a is 0.0004, too small for Q16.
  */
 #ifndef _CONSTANT_RATE_H
 #define _CONSTANT_RATE_H
@@ -24,17 +24,17 @@
 /* RTTs above 10 s count as 10 s: c rtt^2 is then at most 10^18 in us^2. */
 #define CONSTANT_RATE_MAX_RTT_US	10000000
 
-/* One ACK for more segments is taken for so many, lest their product with a leave
- * u64: a window of 2^30 bytes has no more of them if they are of 256 bytes.
+/* An ACK counts for this many segments at most, so that their product with a fits u64.
+ * A window of 2^30 bytes has no more segments of 256 bytes.
  */
 #define CONSTANT_RATE_MAX_ACKED	0x400000U	/* 2^22 */
 
-/* Per flow; not its own unless owner says so, see owner.h. Written under the socket
- * lock; owner and a_pkts are also read by get_info(), without it.
+/* Per flow; valid only if owner matches, see owner.h. Written under the socket lock.
+ * get_info() reads owner and a_pkts without the lock.
  */
 struct constant_rate {
 	u32	owner;
-	u32	a_pkts;		/* a of the last growth, segments rounded; 0 = none */
+	u32	a_pkts;		/* a at the last growth, rounded to segments; 0 = none */
 	u64	credit_q20;	/* earned in congestion avoidance, not yet spent */
 };
 
@@ -42,9 +42,9 @@ struct constant_rate {
  *
  *   c rtt_us^2 2^20 / 10^12 = c rtt_us^2 2^8 / 5^12
  *
- * in two divisions, for 10^18 * 2^8 leaves u64: first to whole units of 2^-12,
- * then what is left to the other eight bits. Both are by a constant, which a
- * 64-bit compiler makes a multiplication. The result is below 2^40.
+ * computed in two divisions, because 10^18 * 2^8 does not fit u64: the first gives
+ * units of 2^-12, the second divides the rest and gives the other eight bits. Both
+ * divide by a constant, so a 64-bit compiler multiplies. The result is below 2^40.
  *
  * c: 1 .. CONSTANT_RATE_MAX_C. rtt_us: any u32.
  */
@@ -70,8 +70,8 @@ static inline u32 constant_rate_a_pkts(u64 a_q20)
 	return (a_q20 + CONSTANT_RATE_Q20_ONE / 2) >> CONSTANT_RATE_Q20_SHIFT;
 }
 
-/* Returns the window after an ACK; see satcc_grow_by_one(). a_q20: at most 2^40, so
- * times acked at most 2^62.
+/* Returns the window after an ACK; see satcc_grow_by_one(). a_q20: at most 2^40, so its
+ * product with acked is at most 2^62.
  */
 static inline u32 constant_rate_grow(u64 *credit_q20, u32 cwnd, u32 ssthresh,
 				     u32 limit, u64 a_q20, u32 acked, u32 counted)

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Floyd's Constant-Rate window increase: for networks in which every flow uses it,
- * so that flows with unequal round trips get equal shares. In congestion avoidance
+/* Floyd's Constant-Rate window increase, for networks in which every flow uses it, so
+ * that flows with unequal RTTs get equal shares. In congestion avoidance
  *
  *   W += min(c rtt^2 / W, 1)   per segment acknowledged, rtt in seconds
  *
- * The rate is W / rtt and a window of segments is acknowledged per rtt, so it
- * grows by c segments per second each second, whatever the rtt. c says how
- * aggressive that is: as Reno at an rtt of 1/sqrt(c) s.
+ * The rate is W / rtt, and W segments are acknowledged per rtt. So the rate grows by
+ * c segments per second each second at any rtt. A flow is as aggressive as Reno at an
+ * rtt of 1/sqrt(c) s:
  *
  *   c      4       100      400     1600
  *   rtt    500 ms  100 ms   50 ms   25 ms
  *
- * Where c rtt^2 is above W each segment acknowledged brings one more, as in slow
- * start. Without this bound a small window on a long path would send several
- * segments per ACK.
+ * Where c rtt^2 is above W, each acknowledged segment adds one, as in slow start.
+ * Without this bound a small window on a long path would send several segments per
+ * ACK.
  *
- * Slow start, reduction on loss and undo are Reno's; so is growth as long as there
- * is no RTT sample.
+ * Slow start, reduction on loss and undo are Reno's, and so is growth before the first
+ * RTT sample.
  *
- * Life of a flow at 600 ms, c = 100: c rtt^2 is 36. From an ssthresh of 10 the
- * window doubles each RTT up to 36; from there on it grows by 36 per RTT, 60
- * segments per second more each 0.6 s, and by 36 times Reno's.
+ * Example at 600 ms, c = 100: c rtt^2 is 36. From an ssthresh of 10 the window doubles
+ * each RTT up to 36. Then it grows by 36 per RTT, 36 times as fast as Reno's, and the
+ * rate grows by 60 segments per second each 0.6 s.
  *
  * Based on:
  *   S. Floyd, "Connections with Multiple Congested Gateways in Packet-Switched
@@ -30,12 +30,12 @@
  *   University of California, Berkeley, UCB/CSD-99-1083, 1999, section 4.4.
  *
  * Differences from the report:
- *   o Segments, not ACKs, are counted, so that delayed ACKs slow nothing down.
- *   o Each segment that an ACK adds costs one more than the one before, so that it
- *     does not matter how the receiver merges its ACKs.
+ *   o Growth counts segments, not ACKs, so delayed ACKs do not slow it down.
+ *   o The price of a segment rises by one with each segment that an ACK adds, so the
+ *     result does not depend on how the receiver merges its ACKs.
  *   o Without SACK two segments of an ACK count in full, see satcc_counted().
- *   o rtt is the core's smoothed RTT, of microsecond samples, at most 10 s.
- *   o Recovery, undo and idle handling are the core's, pacing is on.
+ *   o rtt is the core's srtt, from microsecond samples, at most 10 s.
+ *   o The core does recovery, undo and idle handling. The flow is paced.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -49,7 +49,7 @@
 #include "param.h"
 #include "rtt.h"
 
-/* 100: the report found fairness best below, utilisation low far below. */
+/* 100: the report found smaller values fairer, and utilisation low at much smaller ones. */
 SATCC_PARAM(c, 100, 1, CONSTANT_RATE_MAX_C);
 MODULE_PARM_DESC(c, "growth of the rate, segments/s^2 (1..10000, default 100)");
 SATCC_PARAM(pacing, 1, 0, 1);
@@ -57,7 +57,7 @@ MODULE_PARM_DESC(pacing, "pace from the start (0/1, default 1)");
 
 static struct tcp_congestion_ops tcp_constant_rate;
 
-/* Before, in or long after the handshake; the RTT may be known or not. */
+/* May run before, in or long after the handshake, with or without a known RTT. */
 static void constant_rate_init(struct sock *sk)
 {
 	struct constant_rate *ca = inet_csk_ca(sk);
@@ -79,7 +79,7 @@ static struct constant_rate *constant_rate_state(struct sock *sk)
 	return ca;
 }
 
-/* Open, Disorder and Loss alike; CWR and Recovery are PRR's. */
+/* Called in Open, Disorder and Loss; in CWR and Recovery the core's PRR sets the window. */
 static void constant_rate_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct constant_rate *ca = constant_rate_state(sk);
@@ -96,8 +96,8 @@ static void constant_rate_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 						a_q20, acked, satcc_counted(tp, acked)));
 }
 
-/* Called before the state changes. What growth had earned is void when the window is
- * reduced; reordering alone is no reason.
+/* Called before the state changes. A reduction of the window clears the credit;
+ * reordering alone does not.
  */
 static void constant_rate_set_state(struct sock *sk, u8 new_state)
 {
@@ -116,8 +116,9 @@ static u32 __maybe_unused constant_rate_min_tso_segs(struct sock *sk)
 	return satcc_pacing_min_tso_segs(sk, satcc_param(pacing));
 }
 
-/* In the slot of Vegas, which ss(8) knows: enabled = growth has begun, rttcnt = c
- * rtt^2 rounded, at most 10^6, rtt = smoothed, minrtt = smallest; us.
+/* Fills the record of Vegas, which ss(8) knows: enabled = c rtt^2 at the last growth was
+ * 1/2 or more, rttcnt = c rtt^2 rounded, at most 10^6, rtt = srtt in us, minrtt =
+ * smallest RTT in us.
  */
 static size_t constant_rate_get_info(struct sock *sk, u32 ext, int *attr,
 				     union tcp_cc_info *info)
@@ -133,8 +134,8 @@ static size_t constant_rate_get_info(struct sock *sk, u32 ext, int *attr,
 				satcc_min_rtt_us(tp));
 }
 
-/* Not const: registration writes the list node and the key, and the registration of
- * the next policy the node again.
+/* Not const: registration writes its list node and key, and the registration of the
+ * next policy writes the list node again.
  */
 static struct tcp_congestion_ops tcp_constant_rate __read_mostly = {
 	.init		= constant_rate_init,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Increase-by-K: what a flow keeps, and the window after an ACK.
+/* Increase-by-K: the state of a flow, and the window after an ACK.
  *
  *   W += min(K / W, 1)   per segment acknowledged, in congestion avoidance
  *
@@ -13,8 +13,8 @@
 #include "credit.h"
 #include "fixed_point.h"
 
-/* Per flow; not its own unless owner says so, see owner.h. Written and, but for owner,
- * read under the socket lock.
+/* Per flow; valid only if owner matches, see owner.h. Written under the socket lock.
+ * get_info() reads owner without the lock.
  */
 struct ibk {
 	u32	owner;

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Increase-by-K: for a few connections whose round trip is much longer than that
- * of the flows they share a bottleneck with. In congestion avoidance such a flow
- * adds K segments to its window per RTT, where Reno adds one:
+/* Increase-by-K, for a few connections whose RTT is much longer than that of the
+ * flows they share a bottleneck with. In congestion avoidance such a flow adds K
+ * segments per RTT to its window, where Reno adds one:
  *
  *   W += min(K / W, 1)   per segment acknowledged
  *
- * Never more than a segment for each one acknowledged, so it is at no time more
- * bursty than slow start. All else is Reno: K = 1 is Reno exactly.
+ * An acknowledged segment adds one segment at most, so growth is never more bursty
+ * than slow start. Everything else is Reno, and K = 1 is Reno exactly.
  *
- * Life of a flow at 600 ms, K = 4: slow start as ever. After the first loss the
- * window is 50, say; each ACK adds 4/50, four segments per RTT, and the 50 that
- * were lost are regained in 7.5 s instead of 30.
+ * Example at 600 ms, K = 4: slow start is Reno's. Suppose the first loss halves the
+ * window to 50. Then each ACK adds 4/50, four segments per RTT, and the window is
+ * back at 100 in 7.5 s instead of 30 s.
  *
  * Based on:
  *   T. R. Henderson, R. H. Katz, "TCP Performance over Satellite Channels",
  *   University of California, Berkeley, UCB/CSD-99-1083, 1999, section 4.5.
  *
  * Differences from the report:
- *   o Segments, not ACKs, are counted, so that delayed ACKs slow nothing down.
- *     With ACKs, K = 2 only makes up for them.
- *   o Each segment that an ACK adds costs one more than the one before, so that it
- *     does not matter how the receiver merges its ACKs.
+ *   o Growth counts segments, not ACKs, so delayed ACKs do not slow it down. If it
+ *     counted ACKs, K = 2 would only make up for delayed ACKs.
+ *   o The price of a segment rises by one with each segment that an ACK adds, so the
+ *     result does not depend on how the receiver merges its ACKs.
  *   o Without SACK two segments of an ACK count in full, see satcc_counted().
- *   o K is the administrator's; that it might follow from the RTT, or be for long
- *     RTTs only, the report leaves as questions.
- *   o Recovery, undo and idle handling are the core's, pacing is on.
+ *   o The administrator sets K. The report leaves it open whether K should depend on
+ *     the RTT, or apply to long RTTs only.
+ *   o The core does recovery, undo and idle handling. The flow is paced.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -38,7 +38,7 @@
 #include "param.h"
 #include "rtt.h"
 
-/* 4: what the report's table 1 is for, and as far as FIFO queues took it. */
+/* 4: the K of the report's table 1, and the largest that FIFO queues could take. */
 SATCC_PARAM(k, 4, 1, 255);
 MODULE_PARM_DESC(k, "segments added per RTT in congestion avoidance (1..255, default 4)");
 SATCC_PARAM(pacing, 1, 0, 1);
@@ -46,7 +46,7 @@ MODULE_PARM_DESC(pacing, "pace from the start (0/1, default 1)");
 
 static struct tcp_congestion_ops tcp_ibk;
 
-/* Before, in or long after the handshake. */
+/* May run before, in or long after the handshake. */
 static void ibk_init(struct sock *sk)
 {
 	struct ibk *ca = inet_csk_ca(sk);
@@ -67,7 +67,7 @@ static struct ibk *ibk_state(struct sock *sk)
 	return ca;
 }
 
-/* Open, Disorder and Loss alike; CWR and Recovery are PRR's. */
+/* Called in Open, Disorder and Loss; in CWR and Recovery the core's PRR sets the window. */
 static void ibk_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct ibk *ca = ibk_state(sk);
@@ -81,8 +81,8 @@ static void ibk_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 				      satcc_param(k), acked, satcc_counted(tp, acked)));
 }
 
-/* Called before the state changes. What growth had earned is void when the window is
- * reduced; reordering alone is no reason.
+/* Called before the state changes. A reduction of the window clears the credit;
+ * reordering alone does not.
  */
 static void ibk_set_state(struct sock *sk, u8 new_state)
 {
@@ -101,8 +101,8 @@ static u32 __maybe_unused ibk_min_tso_segs(struct sock *sk)
 	return satcc_pacing_min_tso_segs(sk, satcc_param(pacing));
 }
 
-/* In the slot of Vegas, which ss(8) knows: enabled = K is above 1, rttcnt = K, rtt =
- * smoothed, minrtt = smallest; us.
+/* Fills the record of Vegas, which ss(8) knows: enabled = K is above 1, rttcnt = K,
+ * rtt = srtt in us, minrtt = smallest RTT in us.
  */
 static size_t ibk_get_info(struct sock *sk, u32 ext, int *attr,
 			   union tcp_cc_info *info)
@@ -118,8 +118,8 @@ static size_t ibk_get_info(struct sock *sk, u32 ext, int *attr,
 				satcc_min_rtt_us(tp));
 }
 
-/* Not const: registration writes the list node and the key, and the registration of
- * the next policy the node again.
+/* Not const: registration writes its list node and key, and the registration of the
+ * next policy writes the list node again.
  */
 static struct tcp_congestion_ops tcp_ibk __read_mostly = {
 	.init		= ibk_init,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP Westwood with Adaptive Bandwidth Share Estimation (ABSE) and Astart: for
- * paths that lose segments without being full, a satellite hop above all. What a
- * loss reduces the window to is not half of it, but what the ACKs say gets through:
+/* TCP Westwood with Adaptive Bandwidth Share Estimation (ABSE) and Astart, for paths
+ * such as satellite hops that lose segments without being full. A loss reduces the
+ * window not to half, but to the share of the bottleneck that the ACKs show:
  *
  *   b = max(BSE, RE) * RTT_min   in segments; BSE filtered (abse.h), RE the rate over
  *                                the last round trip
@@ -10,12 +10,12 @@
  *   timeout:        ssthresh = b, and W = 1
  *   growth:         slow start below ssthresh, else 1/W per segment: Reno's
  *
- * A loss in a path that is not full leaves W alone, one in a full path empties the
- * queue. Where W is below b, slow start goes on up to b, in recovery too: with one
- * segment lost in a hundred and more than a hundred in flight one recovery follows
- * the other, and a window that waits for their end never grows. This is why the
- * policy is a ->cong_control(): the core's own recovery keeps the flight at what it
- * was, whatever ssthresh says.
+ * A loss on a path that is not full does not change W; a loss on a full path empties
+ * the queue. While W is below b, slow start continues up to b, in recovery too: with
+ * 1 % loss and more than a hundred segments in flight, one recovery follows the other,
+ * and a window that waits for their end never grows. For this the policy needs
+ * ->cong_control(), because the core's own recovery does not let the flight grow, at
+ * any ssthresh.
  *
  *                    loss, mark                  high_seq ACKed
  *        ASTART ----------------> RECOVERY, CWR ----------------> NORMAL
@@ -27,39 +27,42 @@
  * ssthresh = max(ssthresh, b) at every ACK: growth is exponential as far as the
  * estimate reaches and linear beyond.
  *
- * Both papers leave a flow at an estimate that is too low, and there it stays, since b
- * is then no more than what the flow sends: where ACKs are merged or come in bunches
- * from the start, where the share grew, where a random loss came early. So once a round
- * trip in which no queue showed the policy looks for more:
+ * With the papers' rules an estimate that is too low stays too low, because b is then
+ * no more than the flow's own rate. It is too low if ACKs are merged or bunched from
+ * the start, if the share has grown, or after an early random loss. So after each round
+ * trip without a queue the policy probes for more:
  *
- *   ASTART   if W came near ssthresh and nothing was lost: ssthresh = 5/4 W, then
- *            3/2 W, each with a round trip to wait for what comes of it, then 2 W; 2 W
- *            at once if the first flight was no estimate
- *   others   ssthresh = 5/4 RE RTT_min, every second round trip; where RE does
- *            not follow, after 2, 4, 8 of them
+ *   ASTART   If W came near ssthresh and nothing was lost: ssthresh = 5/4 W, then
+ *            3/2 W, each followed by one round trip of waiting, then 2 W. If the first
+ *            flight gave no estimate, ssthresh = 2 W at once.
+ *   others   ssthresh = 5/4 RE RTT_min every second round trip. When RE does not
+ *            follow, the policy waits for 2, then 4, then 8 round trips.
  *
- * A queue shows when the smallest RTT of a round trip is above RTT_min by an eighth, or
- * 4 ms. By the smallest, because return links add what they like to single ones.
+ * There is a queue when the smallest RTT of a round trip exceeds RTT_min by more than
+ * max(RTT_min / 8, 4 ms). The policy uses the smallest RTT because return links may
+ * delay single ACKs by any time.
  *
- * Why was a segment lost? Where the smallest RTT of the round trip so far is above
- * RTT_min by 1/32, or 2 ms, there was a queue and it was full: BSE is what RE is, W
- * becomes b and not more than 85 % of W, nothing grows until recovery is over, and
- * nothing is looked for in 16 round trips. The 85 % are for queues so short that b is
- * W. An ECN mark, or a full queue on this host, leaves 80 % of W at most (RFC 8511), and
- * is alike else. Any other loss is the air's: ssthresh is b, also above W.
+ * At each loss the policy decides whether a full queue caused it. It did if the smallest
+ * RTT of the round trip so far exceeds RTT_min by more than max(RTT_min / 32, 2 ms). Then
+ * BSE falls to RE, W becomes b but at most 85 % of W, W does not grow until recovery is
+ * over, and the policy does not probe for 16 round trips. The 85 % are for queues so
+ * short that b is W. An ECN mark, or a full queue on this host, leaves at most 80 % of W
+ * (RFC 8511) and also stops growth and probes. Any other loss is random: ssthresh is b,
+ * even above W.
  *
- * A window stands on a flight: in recovery it is at most twice what is in flight and was
- * just delivered. One ACK never more than doubles a window, and without SACK, where one
- * may deliver what came in round trips before, it counts for two segments at most.
+ * In recovery the window is at most twice the sum of the flight and the segments just
+ * delivered. One ACK at most doubles the window. Without SACK an ACK may deliver segments
+ * that arrived round trips ago, so it counts for at most two segments.
  *
- * Life of a flow at 600 ms, 2 Mbit/s, 1500 byte segments: ten segments go out. Their
- * ACKs are 6 ms apart: after the fourth BSE is 165 per second, ssthresh 100, and slow
- * start goes there in four round trips. No queue shows: ssthresh is 125, then one
- * does, and growth is linear. A segment is lost on the air: b is what the window
- * fetched, ssthresh and window stay what they are.
+ * Example at 600 ms, 2 Mbit/s, 1500 byte segments: the flow sends ten segments. Their
+ * ACKs arrive 6 ms apart. After the fourth ACK BSE is 165 per second and ssthresh is
+ * 100, which slow start reaches in four round trips. There is no queue, so ssthresh
+ * becomes 125; then there is a queue, and growth is linear. When a segment is lost at
+ * random, b equals the window's delivery rate times RTT_min, and neither ssthresh nor
+ * the window changes.
  *
- * What the core leaves to a ->cong_control() and is here: the window in recovery and
- * at its end, the pacing rate, and the restart after idleness. All else is the core's.
+ * The core leaves to a ->cong_control() the window in recovery and at its end, the pacing
+ * rate, and the restart after idle; these are here. The core does everything else.
  *
  * Based on:
  *   R. Wang, M. Valla, M. Y. Sanadidi, M. Gerla, "Adaptive Bandwidth Share
@@ -85,67 +88,67 @@
  * also read by get_info(), without it.
  */
 struct westwood {
-	u32	owner;			/* whose these bytes are, see owner.h */
+	u32	owner;			/* policy and socket of these bytes, see owner.h */
 	u32	b_pkts;			/* max(BSE, RE) * RTT_min; 0 = no estimate */
 	u32	min_rtt_us;		/* RTT_min; 0 = no sample */
 	u32	rtt_us;			/* last RTT sample; 0 = none */
 	struct abse est;		/* the estimator */
-	u32	min_rtt_prior_us;	/* RTT_min before a timeout; 0 = none to undo to */
+	u32	min_rtt_prior_us;	/* RTT_min before a timeout, for undo; 0 = none */
 	u32	round_delivered;	/* tp->delivered at the round trip's start */
-	u32	round_lost;		/* tp->lost likewise */
-	u32	round_rtt_us;		/* its smallest RTT; 0 = no sample */
-	u32	probe_pkts;		/* RE * RTT_min when NORMAL last probed; 0 = not */
+	u32	round_lost;		/* tp->lost at the round trip's start */
+	u32	round_rtt_us;		/* smallest RTT of the round trip; 0 = no sample */
+	u32	probe_pkts;		/* RE * RTT_min at the last probe of NORMAL; 0 = none */
 	u32	cut_delivered;		/* tp->delivered at the last reduction */
 	u32	acked_64us;		/* time of the last ACK; wraps in 76 hours */
 	u8	wait;			/* round trips until the next probe */
-	u8	backoff;		/* 0 = probes bring something */
+	u8	backoff;		/* round trips after a failed probe; 0 = none failed */
 	u8	raised;			/* probes of Astart that showed no queue, up to 2 */
 	bool	astart;			/* in Astart */
-	bool	astart_prior;		/* the same, before a reduction */
-	bool	rearm;			/* RTT_min is to be the next sample */
+	bool	astart_prior;		/* astart before the last reduction */
+	bool	rearm;			/* the next RTT sample becomes RTT_min */
 	bool	tolerate;		/* the last reduction was for a loss without a queue */
-	bool	marked;			/* a mark has been obeyed since then */
-	bool	reduced;		/* ssthresh() was asked, and the state is to change */
+	bool	marked;			/* a mark has reduced the window since then */
+	bool	reduced;		/* the core called ssthresh(); set_state() follows */
 	bool	in_ack;			/* between ->in_ack_event() and the ACK's end */
 	bool	ece;			/* this ACK echoes a mark */
 };
 
-/* Off, ssthresh rises with the estimate alone, as in the papers. */
+/* With 0, ssthresh rises with the estimate alone, as in the papers. */
 SATCC_PARAM(probe, 1, 0, 1);
 MODULE_PARM_DESC(probe, "look for more than the estimate while no queue shows (0/1, default 1)");
 
-/* What a mark leaves, percent: RFC 8511's. */
+/* Percentage of the window left after a mark (RFC 8511). */
 #define WESTWOOD_MARK_PCT	80
 
-/* A queue shows from here on. An eighth of the round trip is what HyStart takes; return
- * links in time slots of 45 ms stay below it at 600 ms.
+/* An RTT above RTT_min by more than this means a queue. HyStart uses an eighth of the RTT
+ * too. At 600 ms, return links with time slots of 45 ms stay below it.
  */
 #define WESTWOOD_QUEUE_DIV	8
 #define WESTWOOD_QUEUE_MIN_US	4000
 
-/* And at a loss from here on it is full: a third of a queue of a tenth of the
- * bandwidth-delay product, and more than hosts delay a segment by.
+/* At a loss, an RTT above RTT_min by more than this means that the queue was full. It is a
+ * third of a queue of 0.1 BDP, and longer than hosts delay a segment.
  */
 #define WESTWOOD_FULL_DIV	32
 #define WESTWOOD_FULL_MIN_US	2000
 
-/* What such a loss leaves at most, percent, and round trips without looking for more.
- * Chosen beside two cubic flows at 250 ms and a queue of a tenth of the
- * bandwidth-delay product: without the wait they are left with an eighth.
+/* A loss in a full queue leaves this percentage of the window at most, and stops probes for
+ * this many round trips. Chosen beside two cubic flows at 250 ms with a queue of 0.1 BDP:
+ * without the wait the cubic flows get an eighth.
  */
 #define WESTWOOD_FULL_PCT	85
 #define WESTWOOD_FULL_WAIT	16
 
-/* Probes of Astart are 5/4, 3/2 and then 2. */
+/* Probes of Astart raise ssthresh to 5/4, 3/2, and from then on 2 times the window. */
 #define WESTWOOD_RAISED_MAX	2
 
-/* Probes that bring nothing: the longest wait, round trips. */
+/* The longest wait after a failed probe, in round trips. */
 #define WESTWOOD_BACKOFF_MAX	8
 
-/* The window after idleness is not cut below this (RFC 6928). */
+/* Idle time does not cut the window below this (RFC 6928). */
 #define WESTWOOD_RESTART_PKTS	10
 
-/* The shortest idleness that counts (RFC 6298's first timeout). */
+/* The shortest idle time that counts (RFC 6298's first timeout). */
 #define WESTWOOD_IDLE_MIN_US	USEC_PER_SEC
 
 static struct tcp_congestion_ops tcp_westwood_abse;
@@ -166,7 +169,7 @@ static u32 westwood_srtt_us(const struct tcp_sock *tp)
 	return tp->srtt_us >> 3;
 }
 
-/* Is an RTT above RTT_min by a part of it, and by least_us? */
+/* Does an RTT exceed RTT_min by more than max(RTT_min / div, least_us)? */
 static bool westwood_is_above(const struct westwood *ca, u32 rtt_us, u32 div, u32 least_us)
 {
 	return rtt_us > ca->min_rtt_us + max(ca->min_rtt_us / div, least_us);
@@ -177,8 +180,8 @@ static bool westwood_is_queue(const struct westwood *ca, u32 rtt_us)
 	return westwood_is_above(ca, rtt_us, WESTWOOD_QUEUE_DIV, WESTWOOD_QUEUE_MIN_US);
 }
 
-/* Was what is lost now lost to a queue that is full? By the smallest RTT of the round trip
- * so far: what one ACK was late by may be the return link's.
+/* Would a loss now be due to a full queue? This uses the smallest RTT of the round trip so
+ * far, because the return link may delay a single ACK.
  */
 static bool westwood_is_full(const struct westwood *ca)
 {
@@ -186,7 +189,7 @@ static bool westwood_is_full(const struct westwood *ca)
 				 WESTWOOD_FULL_DIV, WESTWOOD_FULL_MIN_US);
 }
 
-/* b follows BSE, RE and RTT_min. */
+/* Compute b from BSE, RE and RTT_min. */
 static void westwood_update_b(struct westwood *ca)
 {
 	u32 rate_q8 = ca->est.bse_q8 ? max(ca->est.bse_q8, ca->est.re_q8) : 0;
@@ -194,9 +197,9 @@ static void westwood_update_b(struct westwood *ca)
 	WRITE_ONCE(ca->b_pkts, abse_window(rate_q8, ca->min_rtt_us));
 }
 
-/* Take an RTT sample; <= 0: none, ambiguous after a retransmission. RTT_min is no older
- * than the core's (net.ipv4.tcp_min_rtt_wlen, 300 s), and measured anew after a
- * timeout: the path may have become another.
+/* Add an RTT sample; <= 0 means none, because a retransmission made it ambiguous. RTT_min
+ * is no older than the core's (net.ipv4.tcp_min_rtt_wlen, 300 s), and is measured again
+ * after a timeout, because the path may have changed.
  */
 static void westwood_update_rtt(struct sock *sk, struct westwood *ca, long rtt_us)
 {
@@ -216,17 +219,16 @@ static void westwood_update_rtt(struct sock *sk, struct westwood *ca, long rtt_u
 		WRITE_ONCE(ca->min_rtt_us, min_t(u32, bound_us, ABSE_RTT_MAX_US));
 }
 
-/* Is what was delivered so far limited by the application and not by the path?
- * The core's mark does not see small writes that wait for each other's ACKs; those
- * must not be the estimate that others are measured by, so the first is only taken
- * from a full window.
+/* Does the application limit the flow, and not the path? The core's mark misses small
+ * writes that wait for each other's ACKs. So the first estimate is only made from a
+ * full window.
  */
 static bool westwood_app_limited(const struct sock *sk, const struct westwood *ca)
 {
 	return tcp_sk(sk)->app_limited || (!ca->est.bse_q8 && !tcp_is_cwnd_limited(sk));
 }
 
-/* Time since the last ACK. */
+/* Returns the time since the last ACK. */
 static u64 westwood_gap_us(const struct tcp_sock *tp, const struct westwood *ca)
 {
 	return (u64)((u32)(tp->tcp_mstamp >> 6) - ca->acked_64us) << 6;
@@ -268,8 +270,8 @@ static void westwood_raise_ssthresh(struct tcp_sock *tp, u64 target)
 		tp->snd_ssthresh = target;
 }
 
-/* Astart: ssthresh rises with the estimate. It is set here and not by init(), after which
- * the end of the handshake may reset it, or a listener's child get another policy.
+/* In Astart ssthresh rises with the estimate. init() does not set it, because the end of
+ * the handshake may reset ssthresh, and the child of a listener may get another policy.
  */
 static void westwood_astart(struct sock *sk, const struct westwood *ca)
 {
@@ -280,8 +282,8 @@ static void westwood_astart(struct sock *sk, const struct westwood *ca)
 	westwood_raise_ssthresh(tp, ca->b_pkts);
 }
 
-/* A round trip of Astart has passed without a loss or a queue. Its end may show one: the
- * window has grown since.
+/* Called after a round trip of Astart without a loss or a queue. The last sample may still
+ * show a queue, because the window has grown during the round trip.
  */
 static void westwood_probe_start(struct sock *sk, struct westwood *ca)
 {
@@ -309,7 +311,7 @@ static void westwood_probe_start(struct sock *sk, struct westwood *ca)
 	ca->raised = min(ca->raised + 1, WESTWOOD_RAISED_MAX);
 }
 
-/* A round trip of NORMAL has passed without a queue. */
+/* Called after a round trip of NORMAL without a queue. */
 static void westwood_probe(struct sock *sk, struct westwood *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -331,7 +333,7 @@ static void westwood_probe(struct sock *sk, struct westwood *ca)
 	westwood_raise_ssthresh(tp, (u64)re_pkts * 5 / 4);
 }
 
-/* Once a round trip: the segments sent since the last time have come to be ACKed. */
+/* Runs once per round trip: when a segment sent after the last run is ACKed. */
 static void westwood_round(struct sock *sk, struct westwood *ca,
 			   const struct rate_sample *rs)
 {
@@ -362,13 +364,13 @@ static void westwood_round(struct sock *sk, struct westwood *ca,
 		westwood_probe(sk, ca);
 }
 
-/* What a mark leaves of a window. */
+/* Returns the window that is left after a mark. */
 static u32 westwood_part(u32 cwnd)
 {
 	return max_t(u32, div_u64((u64)cwnd * WESTWOOD_MARK_PCT, 100), 2);
 }
 
-/* Obey a mark, or a queue of this host that is full: once for every reduction. */
+/* React to a mark, or to a full queue on this host, once per reduction. */
 static void westwood_mark(struct sock *sk, struct westwood *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -379,8 +381,8 @@ static void westwood_mark(struct sock *sk, struct westwood *ca)
 	tp->snd_ssthresh = min(tp->snd_ssthresh, westwood_part(tp->prior_cwnd));
 }
 
-/* What ssthresh is after a loss. To a full queue: b by RE, for BSE may be what the path had
- * before. To the air: b, or what is being looked for.
+/* Returns ssthresh after a loss. In a full queue BSE falls to RE, because BSE may be older
+ * than the queue. For a random loss it is b, or the target of a probe.
  */
 static u32 westwood_reduced(struct sock *sk, struct westwood *ca, bool full)
 {
@@ -403,8 +405,8 @@ static u32 westwood_reduced(struct sock *sk, struct westwood *ca, bool full)
 	return max(min(ca->b_pkts, part), 2U);
 }
 
-/* A loss in a recovery that grew: the core does not ask for an ssthresh again. Once a round
- * trip.
+/* Handles a loss in a recovery in which the window grew, once per round trip. The core does
+ * not call ssthresh() for it.
  */
 static void westwood_lost_again(struct sock *sk, struct westwood *ca,
 				const struct rate_sample *rs)
@@ -419,11 +421,12 @@ static void westwood_lost_again(struct sock *sk, struct westwood *ca,
 	tp->snd_ssthresh = min(tp->snd_ssthresh, westwood_reduced(sk, ca, true));
 }
 
-/* The window in CWR and Recovery, when segments were delivered. Above ssthresh one
- * segment goes out for two that were delivered, and below it slow start goes on, up to
- * ssthresh, or b if the loss was none of the path's; but a window is no more than twice
- * its flight. prr_delivered counts from where the flight was last below ssthresh, as
- * twice what had gone out by then; the core only zeroes it for us.
+/* Returns the window in CWR and Recovery when segments were delivered. If the flight is
+ * above the limit, one segment leaves for every two delivered. Otherwise slow start
+ * continues up to the limit, but the window is at most twice the flight and the segments
+ * just delivered. The limit is ssthresh, or b if that is larger and the loss was random.
+ * prr_delivered counts from when the flight was last at or below the limit, starting at
+ * twice the segments sent by then. The core only resets it to 0.
  */
 static u32 westwood_recover(struct sock *sk, const struct westwood *ca, u32 acked)
 {
@@ -443,7 +446,7 @@ static u32 westwood_recover(struct sock *sk, const struct westwood *ca, u32 acke
 	return min3(cwnd + acked, (u64)limit, 2 * ((u64)flight + acked));
 }
 
-/* The window in the other states: Reno's. */
+/* Growth as in Reno, for the other states. */
 static void westwood_grow(struct sock *sk, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -458,8 +461,9 @@ static void westwood_grow(struct sock *sk, u32 acked)
 		tcp_cong_avoid_ai(tp, tcp_snd_cwnd(tp), acked);
 }
 
-/* As the core does it for others. Where Astart doubles ssthresh each round trip, half of
- * ssthresh is where slow start is all the time.
+/* Sets the pacing rate as the core does for other policies. When Astart doubles ssthresh
+ * each round trip, the window is always near half of ssthresh; so the slow start ratio
+ * then applies up to ssthresh.
  */
 static void westwood_pace(struct sock *sk, const struct westwood *ca)
 {
@@ -521,7 +525,7 @@ static void westwood_in_ack_event(struct sock *sk, u32 flags)
 	ca->ece = flags & CA_ACK_ECE;
 }
 
-/* A reduction begins, and why is not known yet: see westwood_set_state(). */
+/* A reduction begins. westwood_set_state() learns its cause. */
 static u32 westwood_ssthresh(struct sock *sk)
 {
 	struct westwood *ca = westwood_state(sk);
@@ -538,8 +542,8 @@ static u32 westwood_ssthresh(struct sock *sk)
 	return ca->ece ? min(ssthresh, westwood_part(tcp_snd_cwnd(tcp_sk(sk)))) : ssthresh;
 }
 
-/* The reduction was for nothing, and so was the end or start of Astart and a new
- * RTT_min. The core restores an ssthresh of before only if it is above the present one.
+/* Undo a reduction, with the end or start of Astart and the new RTT_min. The core restores
+ * the old ssthresh only if it is above the present one.
  */
 static u32 westwood_undo_cwnd(struct sock *sk)
 {
@@ -559,11 +563,11 @@ static u32 westwood_undo_cwnd(struct sock *sk)
 	return tcp_reno_undo_cwnd(sk);
 }
 
-/* Called before the state changes. What a reduction is for, the core says by the state
- * that follows: CWR is for a mark or for a full queue of this host, but for a tail loss
- * that a probe has repaired it is CWR, too, and over within the same ACK. Loss without
- * a reduction is no timeout: the core sends again what was too long for the path, or what
- * a SYN had brought and the peer did not take. Astart goes on.
+/* Called before the state changes. The next state gives the cause of a reduction. CWR means
+ * a mark or a full queue on this host. CWR also follows a tail loss that a tail loss probe
+ * has repaired, and then ends within the same ACK. Loss without a reduction is no timeout:
+ * the core resends segments that were too long for the path, or data of a SYN that the
+ * peer did not accept. Astart continues then.
  */
 static void westwood_set_state(struct sock *sk, u8 new_state)
 {
@@ -594,9 +598,9 @@ static void westwood_set_state(struct sock *sk, u8 new_state)
 	ca->reduced = false;
 }
 
-/* Nothing was in flight, and a segment leaves. If that is not because all were lost,
- * the clock of the estimator starts anew; and after idleness the window is halved for
- * every timeout's time, as the core does it for others.
+/* A segment leaves when nothing was in flight. Unless that is because all segments were
+ * lost, the estimator's clock restarts. After idle the window is halved for every timeout
+ * that has passed, as the core does for other policies.
  */
 static void westwood_tx_start(struct sock *sk)
 {
@@ -628,7 +632,7 @@ static void westwood_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 		westwood_tx_start(sk);
 }
 
-/* Before, in or long after the handshake, and on bytes of another policy. */
+/* May run before, in or long after the handshake, and on the bytes of another policy. */
 static void westwood_init(struct sock *sk)
 {
 	struct westwood *ca = inet_csk_ca(sk);
@@ -644,8 +648,8 @@ static void westwood_init(struct sock *sk)
 	westwood_pace(sk, ca);
 }
 
-/* Segments delivered, but not in order, stay in the buffer until a hole before them is
- * filled: a round trip and more where one recovery follows the other.
+/* Segments delivered out of order stay in the send buffer until the hole before them is
+ * filled. That takes more than a round trip when one recovery follows the other.
  */
 static u32 westwood_sndbuf_expand(struct sock *sk)
 {
@@ -657,8 +661,8 @@ static u32 __maybe_unused westwood_min_tso_segs(struct sock *sk)
 	return satcc_pacing_min_tso_segs(sk, true);
 }
 
-/* In the slot of Vegas, which ss(8) knows: enabled = there is an estimate, rttcnt =
- * b in segments, rtt = last sample, minrtt = RTT_min; us.
+/* Fills the record of Vegas, which ss(8) knows: enabled = there is an estimate, rttcnt =
+ * b in segments, rtt = last sample in us, minrtt = RTT_min in us.
  */
 static size_t westwood_get_info(struct sock *sk, u32 ext, int *attr,
 				union tcp_cc_info *info)

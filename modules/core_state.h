@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a policy with a ->cong_control() writes of the core's own members of a connection:
- * the core counts in them, and leaves to the policy what follows from that. A policy in BPF
- * may not write them: modules/bpf/core_state.h has the same in a place of its own.
+/* The members of struct tcp_sock that a policy with ->cong_control() reads and writes. The
+ * core counts in them, and only acts on them for other policies. A BPF program may not
+ * write them, so modules/bpf/core_state.h keeps its own copies.
  */
 #ifndef _SATCC_CORE_STATE_H
 #define _SATCC_CORE_STATE_H
@@ -25,7 +25,7 @@ static inline u32 satcc_used_pkts(struct sock *sk)
 	return tcp_sk(sk)->snd_cwnd_used;
 }
 
-/* When the window was last full, or this was asked to begin anew; jiffies. */
+/* Time, in jiffies, when the window was last full, or of the last satcc_reset_used(). */
 static inline u32 satcc_used_since(struct sock *sk)
 {
 	return tcp_sk(sk)->snd_cwnd_stamp;

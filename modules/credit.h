@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Window growth in fractions of a segment, with nothing lost to rounding, and the
- * same however the receiver merges its ACKs: one ACK of n segments brings what n
- * ACKs of one do.
+/* Window growth in fractions of a segment. Rounding loses nothing, and the result does
+ * not depend on how the receiver merges its ACKs: one ACK of n segments adds as much as
+ * n ACKs of one segment.
  *
- * The window is whole segments; what an ACK earns is not. The caller owns a
- * struct satcc_credit per flow and what is left over waits in it. Slow start and
- * congestion avoidance keep theirs apart, for the units differ: in slow start
- * the fraction is of a segment, in congestion avoidance the credit is what the
- * next segment's price, cwnd, is paid from. All zero is a valid start. A policy
- * whose slow start is Reno's has congestion avoidance's credit alone: a u64, in
- * the unit of its gain.
+ * The window counts whole segments, but an ACK earns fractions. The caller keeps a
+ * struct satcc_credit per flow, which holds the fractions left over. Slow start and
+ * congestion avoidance have separate fields, because the units differ: in slow start
+ * the field is a fraction of a segment; in congestion avoidance it is a credit that
+ * pays for the next segment, whose price is cwnd. All zero is a valid start. A policy
+ * with Reno's slow start only needs the credit of congestion avoidance, a u64 in the
+ * unit of its gain.
  *
- * Integer maths on plain values, no sockets: the unit tests compile it too. One
- * ACK may acknowledge any number of segments; acked is below 2^30, for it counts
- * segments in flight, and a TCP window has at most 2^30 bytes.
+ * Integer maths on plain values, no sockets: the unit tests compile it too. One ACK may
+ * acknowledge any number of segments. acked is below 2^30, because it counts segments
+ * in flight, and a TCP window has at most 2^30 bytes.
  */
 #ifndef _SATCC_CREDIT_H
 #define _SATCC_CREDIT_H
@@ -25,7 +25,7 @@
 
 #include "rho.h"
 
-/* No TCP window has more segments than bytes. */
+/* A TCP window has at most 2^30 bytes, and so at most 2^30 segments. */
 #define SATCC_MAX_CWND	0x40000000U
 
 struct satcc_credit {
@@ -33,12 +33,12 @@ struct satcc_credit {
 	u32	start_q16;	/* slow start: fraction of a segment, below 1 */
 };
 
-/* Slow start: *cwnd += gain per segment of acked, up to target. Returns how many
- * of acked were not needed to get there; they belong to congestion avoidance.
+/* Slow start: adds gain to *cwnd per acknowledged segment, up to target. Returns how
+ * many of acked are left over for congestion avoidance.
  *
- * target: below 2^31. gain_q16: 1 .. 2^31 - 1 in Q16, so the divisor is not 0
- * and the numerator is below 2^48. The product is formed only when acked is too
- * small to reach target, hence below room.
+ * target: below 2^31. gain_q16: 1 .. 2^31 - 1 in Q16, so the divisor is not 0 and the
+ * numerator is below 2^48. acked * gain_q16 is only computed when acked is too small to
+ * reach target, so it is below room_q16.
  */
 static inline u32 satcc_slow_start(struct satcc_credit *credit, u32 *cwnd,
 				   u32 target, u64 gain_q16, u32 acked)
@@ -50,7 +50,7 @@ static inline u32 satcc_slow_start(struct satcc_credit *credit, u32 *cwnd,
 		return acked;
 	}
 
-	/* At least one segment less a fraction: above 0. */
+	/* One segment or more, less a fraction below 1: above 0. */
 	room_q16 = ((u64)(target - *cwnd) << SATCC_Q16_SHIFT) - credit->start_q16;
 	need = div64_u64(room_q16 + gain_q16 - 1, gain_q16);
 	if (acked >= need) {
@@ -66,8 +66,8 @@ static inline u32 satcc_slow_start(struct satcc_credit *credit, u32 *cwnd,
 	return 0;
 }
 
-/* Reno's slow start: *cwnd += acked, up to target. Returns how many of acked were
- * not needed to get there.
+/* Reno's slow start: adds acked to *cwnd, up to target. Returns how many of acked are
+ * left over.
  */
 static inline u32 satcc_start_by_one(u32 *cwnd, u32 target, u32 acked)
 {
@@ -82,7 +82,7 @@ static inline u32 satcc_start_by_one(u32 *cwnd, u32 target, u32 acked)
 	return acked - step;
 }
 
-/* Returns how many segments a credit buys at cwnd, cwnd + 1, ... each: the largest
+/* Returns how many segments a credit buys at the prices cwnd, cwnd + 1, ...: the largest
  * k with k cwnd + k (k - 1) / 2 <= credit, that is
  *
  *   2 k + 2 cwnd - 1 <= sqrt((2 cwnd - 1)^2 + 8 credit)
@@ -96,13 +96,13 @@ static inline u32 satcc_affordable(u32 cwnd, u64 credit)
 	return (int_sqrt64(base * base + 8 * credit) - base) / 2;
 }
 
-/* Congestion avoidance, gain / cwnd per segment acknowledged: returns the window,
- * at most limit. Every segment costs the window it is added to, those after it in
- * the same ACK one more each: W^2 grows by 2 gain per segment, however they are
- * acknowledged. What does not pay for one more stays in the credit. What was saved
- * up at a larger window is worth just short of a segment, no burst.
+/* Congestion avoidance, gain / cwnd per acknowledged segment: returns the window, at
+ * most limit. A segment costs the window it is added to, so within one ACK each segment
+ * costs one more than the one before. W^2 thus grows by 2 gain per acknowledged segment,
+ * however ACKs are merged. The rest stays in the credit. A credit from a larger window
+ * is cut to just below the price of one segment, so it causes no burst.
  *
- * shift: of the fixed point that credit and gain are in. cwnd, limit: 1 .. 2^30.
+ * shift: position of the binary point in credit and gain. cwnd, limit: 1 .. 2^30.
  * acked * gain: below 2^62, and at most 2^60 << shift.
  */
 static inline u32 satcc_avoid(u64 *credit, u32 cwnd, u32 limit, u64 gain,
@@ -118,7 +118,7 @@ static inline u32 satcc_avoid(u64 *credit, u32 cwnd, u32 limit, u64 gain,
 	if (*credit < price)
 		return cwnd;
 
-	/* One, as a rule. */
+	/* The usual case: one segment. */
 	paid = price;
 	bought = 1;
 	if (*credit >= 2 * price) {
@@ -130,13 +130,12 @@ static inline u32 satcc_avoid(u64 *credit, u32 cwnd, u32 limit, u64 gain,
 	return min(cwnd + bought, limit);
 }
 
-/* Returns the window after an ACK of acked segments: Reno's slow start below
- * ssthresh, congestion avoidance from there on, in one step when the ACK crosses
- * it. A segment acknowledged adds no more than one: where gain / cwnd would be
- * more, growth is slow start's.
+/* Returns the window after an ACK of acked segments: Reno's slow start below ssthresh,
+ * congestion avoidance from there on. One ACK may do both. An acknowledged segment adds
+ * at most one: where gain / cwnd is above 1, growth is slow start's.
  *
- * counted: how many of acked have gain, the rest has Reno's at most; see
- * satcc_counted(). For the rest see satcc_avoid().
+ * counted: how many of acked have the gain; the others have min(gain, 1), see
+ * satcc_counted(). satcc_avoid() describes the other arguments.
  */
 static inline u32 satcc_grow_by_one(u64 *credit, u32 cwnd, u32 ssthresh, u32 limit,
 				    u64 gain, u32 shift, u32 acked, u32 counted)
@@ -162,16 +161,16 @@ static inline u32 satcc_grow_by_one(u64 *credit, u32 cwnd, u32 ssthresh, u32 lim
 	return cwnd;
 }
 
-/* More than the loop below ever takes: for readers that cannot know, such as BPF's verifier. */
+/* A bound for BPF's verifier; the loop below takes fewer turns. */
 #define SATCC_AVOID_TURNS	32
 
 /* Hybla's congestion avoidance: returns the window after an ACK of acked segments.
  *
- * The law, rho^2 / W per segment, is that of a reference connection with a window
- * of W / rho, and a connection in congestion avoidance has two segments or more
- * (RFC 5681: ssthresh is never less). There the law adds rho / 2 = W / 4 for a
- * segment acknowledged. Where W is smaller it is taken to be W / 4 too, or 1 as
- * in slow start, and not what the law gives without bound: 288 at W = 2, rho = 24.
+ * Hybla adds rho^2 / W per segment, like a reference connection with a window of
+ * W / rho. A connection in congestion avoidance has a window of two or more (RFC 5681:
+ * ssthresh is never less). At W / rho = 2 Hybla adds rho / 2 = W / 4 per acknowledged
+ * segment. With a smaller W this function adds max(W / 4, 1) too, where Hybla has no
+ * bound: it would add 288 at W = 2, rho = 24.
  *
  * The loop takes at most 27 turns, from W = 1 at rho = 256.
  */
@@ -195,8 +194,7 @@ static inline u32 satcc_avoid_rho(struct satcc_credit *credit, u32 cwnd, u32 lim
 	return satcc_avoid(&credit->avoid_q16, cwnd, limit, rho2_q16, SATCC_Q16_SHIFT, acked);
 }
 
-/* The same with Hybla's slow start below ssthresh, in one step when the ACK crosses
- * it.
+/* satcc_avoid_rho() with Hybla's slow start below ssthresh. One ACK may do both.
  *
  * cwnd: 1 .. 2^31 - 1; limit: 1 .. 2^30. ssthresh: any. rho_q16: 1 .. 256 in Q16.
  */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Fixed point for window arithmetic: Q16, that is, 65536 stands for 1.
+/* Fixed point for window arithmetic: Q16, where 65536 stands for 1.
  *
- * Integer maths on plain values, no sockets, so the same text is compiled into
- * the modules and, with small stand-ins for the two includes, into the unit
- * tests.
+ * Integer maths on plain values, no sockets: the unit tests compile it too.
  */
 #ifndef _SATCC_FIXED_POINT_H
 #define _SATCC_FIXED_POINT_H
@@ -13,8 +11,8 @@
 #define SATCC_Q16_SHIFT		16
 #define SATCC_Q16_ONE		65536U
 
-/* 2^31 segments: more than any window, TCP_INFINITE_SSTHRESH being 2^31 - 1.
- * From here on a power of two "fills any room", and nothing needs its value.
+/* 2^31 segments are more than any window: TCP_INFINITE_SSTHRESH is 2^31 - 1. So larger
+ * powers of two are cut to this one.
  */
 #define SATCC_EXP2_MAX_LOG	31
 
@@ -40,7 +38,7 @@ static inline u64 satcc_exp2_q16(u32 x_q16)
 	if (whole >= SATCC_EXP2_MAX_LOG)
 		return (u64)SATCC_Q16_ONE << SATCC_EXP2_MAX_LOG;
 
-	/* The widest step is 5557, rest is below 2^12: the product fits 25 bits. */
+	/* The largest step of the table is 5557, rest is below 2^12: the product fits 25 bits. */
 	frac_q16 = table[step] + ((table[step + 1] - table[step]) * rest >> 12);
 
 	return (u64)frac_q16 << whole;	/* below 2^17 * 2^30 */

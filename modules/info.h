@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A policy's state for getsockopt(TCP_CC_INFO) and inet_diag, in the slot of Vegas,
- * which user space knows; Westwood and Illinois use it so too.
+/* A policy's state for getsockopt(TCP_CC_INFO) and inet_diag. It is in the record of Vegas,
+ * which user space knows; Westwood and Illinois use that record too.
  */
 #ifndef _SATCC_INFO_H
 #define _SATCC_INFO_H
@@ -8,9 +8,9 @@
 #include <linux/inet_diag.h>
 #include <net/tcp.h>
 
-/* ->get_info() in full. enabled: is growth the policy's now, and not Reno's.
- * count: the policy's own number. RTTs in us. Returns the size of the answer,
- * 0 when another record was asked for.
+/* The body of ->get_info(). enabled: the window grows by the policy's rule, not Reno's.
+ * count: a number that the policy chooses. RTTs in us. Returns the size of the record, or
+ * 0 if the caller wants another record.
  */
 static inline size_t satcc_vegas_info(u32 ext, int *attr, union tcp_cc_info *info,
 				      bool enabled, u32 count, u32 rtt_us,

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Whose are the private bytes of a socket?
+/* Checks which policy has written the private bytes of a socket.
  *
- * A policy finds its state in the socket's icsk_ca_priv. The core zeroes these
- * bytes and calls ->init() when a socket changes its policy, with one exception:
- * tcp_ca_dst_init(), after a Fast Open connect() that was deferred to the first
- * data, puts the route's policy in the place of another without either. Then a
- * policy runs on bytes that another one has written, and goes on to do so.
+ * A policy keeps its state in the socket's icsk_ca_priv. The core zeroes these bytes
+ * and calls ->init() when a socket changes its policy, with one exception. After a Fast
+ * Open connect() that waits for the first data, tcp_ca_dst_init() replaces the policy
+ * by the route's and does neither. The new policy then runs on bytes that another
+ * policy has written, for the rest of the connection.
  *
- * So the first member of a policy's state is a word that no other policy and no
- * other socket would have there, and a callback that reads the state looks at it
- * first:
+ * So the first member of a policy's state is a word that no other policy and no other
+ * socket would write there. A callback that uses the state checks the word first:
  *
  *   static struct name *name_state(struct sock *sk)
  *   {
@@ -21,9 +20,9 @@
  *	return ca;
  *   }
  *
- * ->init() writes it: WRITE_ONCE(ca->owner, satcc_owner(sk, &tcp_name)). A reader
- * without the socket lock, ->get_info(), reports nothing of a state that is not
- * its own, and must not begin one.
+ * ->init() writes it: WRITE_ONCE(ca->owner, satcc_owner(sk, &tcp_name)). ->get_info()
+ * runs without the socket lock. If the word does not match, it must return 0 and not
+ * call ->init().
  */
 #ifndef _SATCC_OWNER_H
 #define _SATCC_OWNER_H
@@ -31,8 +30,8 @@
 #include <linux/kernel.h>
 #include <net/tcp.h>
 
-/* Returns the word. Both addresses are even, hence never 0: zeroed bytes are
- * nobody's.
+/* Returns the word. Both addresses are even, so bit 0 is free. Setting it makes the word
+ * differ from 0, so zeroed bytes never match.
  */
 static inline u32 satcc_owner(const struct sock *sk, const struct tcp_congestion_ops *ops)
 {

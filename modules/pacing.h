@@ -2,18 +2,18 @@
 /* Pacing for policies that leave the rate to the core.
  *
  * After every ACK the core sets sk_pacing_rate to cwnd/srtt times
- * net.ipv4.tcp_pacing_ss_ratio or tcp_pacing_ca_ratio percent. Only a socket
- * whose sk_pacing_status says so is held to it.
+ * net.ipv4.tcp_pacing_ss_ratio or tcp_pacing_ca_ratio percent. Only a socket with
+ * sk_pacing_status set is paced at that rate.
  */
 #ifndef _SATCC_PACING_H
 #define _SATCC_PACING_H
 
 #include <net/sock.h>
 
-/* Have the socket paced from now on, by the fq qdisc if it is there, else by
- * TCP's own timer. The exchange leaves SK_PACING_FQ alone. Never undone: the
- * application may have asked for pacing too, and one flag does not tell who did.
- * sk_max_pacing_rate is the application's (SO_MAX_PACING_RATE) and not touched.
+/* Pace the socket from now on: by the fq qdisc if the interface has it, otherwise by
+ * TCP's own timer. The exchange does not change SK_PACING_FQ. Nothing turns pacing off
+ * again, because the application may have asked for it too and both use the same flag.
+ * sk_max_pacing_rate belongs to the application (SO_MAX_PACING_RATE).
  */
 static inline void satcc_pacing_enable(struct sock *sk)
 {
@@ -25,8 +25,9 @@ static inline bool satcc_pacing_enabled(const struct sock *sk)
 	return READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE;
 }
 
-/* ->min_tso_segs() in full: segments to send at least at once. With pacing strict
- * spacing at low rates, not even pairs. Called some three times an ACK.
+/* The body of ->min_tso_segs(): returns the least number of segments in one burst. With
+ * pacing it is 1, so that at low rates segments leave one by one. The core calls this
+ * about three times per ACK.
  */
 static inline u32 satcc_pacing_min_tso_segs(const struct sock *sk, bool pacing)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Module parameters that refuse what is out of bounds, at load and later.
+/* Module parameters that refuse values out of bounds, at load and later.
  *
  *   SATCC_PARAM(rtt0_ms, 25, 1, 100000);
- *   ... satcc_param(rtt0_ms) ...	once per use: the next may differ
+ *   ... satcc_param(rtt0_ms) ...	read it once: the value may change in between
  *
- * modules/bpf/param.h has the same for BPF.
+ * modules/bpf/param.h has the same macros for BPF.
  */
 #ifndef _SATCC_PARAM_H
 #define _SATCC_PARAM_H
@@ -15,8 +15,8 @@
 
 #include "compat.h"
 
-/* Define a parameter; MODULE_PARM_DESC() is to give unit, bounds and default. Flows
- * read the value without a lock.
+/* Define a parameter. Its MODULE_PARM_DESC() gives unit, bounds and default. Flows read
+ * the value without a lock.
  */
 #define SATCC_PARAM(name, value, min, max)				\
 	static unsigned int satcc_param_##name __read_mostly = value;	\
@@ -32,11 +32,11 @@
 	module_param_cb(name, &satcc_param_ops_##name,			\
 			&satcc_param_##name, 0644)
 
-/* Its value now. */
+/* The current value of a parameter. */
 #define satcc_param(name)	READ_ONCE(satcc_param_##name)
 
-/* Define a parameter that is one of some words, "a", "b"; satcc_param() is the word's
- * number, from 0, and the first one the default.
+/* Define a parameter whose value is one of the given words. satcc_param() is the index of
+ * the word, from 0. The first word is the default.
  */
 #define SATCC_PARAM_WORD(name, ...)					\
 	static const char * const satcc_words_##name[] = { __VA_ARGS__ }; \
@@ -64,8 +64,8 @@
 	};								\
 	module_param_cb(name, &satcc_param_ops_##name, NULL, 0644)
 
-/* Define a parameter that is a list of 1 to most numbers, each within bounds, with its
- * default. It is not to change under a flow, which may be anywhere in it: set at load only.
+/* Define a parameter that is a list of 1 to most numbers, each from low to high, with its
+ * default. It can only be set at load, because a flow may be reading it.
  */
 #define SATCC_PARAM_LIST(name, most, low, high, ...)			\
 	static u32 satcc_list_##name[most] = { __VA_ARGS__ };		\
@@ -89,7 +89,7 @@
 	};								\
 	module_param_cb(name, &param_array_ops, &satcc_array_##name, 0444)
 
-/* Its numbers, and how many there are. */
+/* The numbers of a list, and their count. */
 #define satcc_list(name)	satcc_list_##name
 #define satcc_count(name)	satcc_count_##name
 

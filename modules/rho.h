@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Hybla's normalised round trip time rho, and the two gains that follow from it.
+/* Hybla's normalised RTT rho, and the two gains computed from it.
  *
  *   rho = max(RTT_min / RTT_0, 1)
  *   slow start:            W += 2^rho - 1   per segment acknowledged
@@ -16,16 +16,15 @@
 
 #include "fixed_point.h"
 
-/* Returns the round trip time of the path, that rho is made of: the smallest of
- * bounded age. own_us: smallest sample since the flow's start or its last timeout,
- * above 0. core_us: smallest that the core has seen lately, see satcc_min_rtt_us();
- * 0 = none.
+/* Returns the RTT of the path, from which rho is computed: a smallest RTT of bounded age.
+ * own_us: smallest sample since the flow's start or its last timeout, above 0. core_us:
+ * smallest recent RTT of the core, see satcc_min_rtt_us(); 0 = none.
  *
- * When the core has forgotten what the own one was, the path has become longer, or
- * a queue has been standing all that time, and the two look alike. So without a
- * timeout the RTT rises by at most a quarter: a standing queue makes a flow no more
- * aggressive than that. A path that has become longer by more than 200 ms brings a
- * timeout as a rule; one by less, but more than a quarter, is followed that far.
+ * core_us is above own_us if the path has become longer, or if there has been a queue
+ * for the core's whole window of time. The two look alike. So without a timeout the RTT
+ * rises by at most a quarter, and a standing queue makes a flow no more aggressive than
+ * that. A path that becomes longer by more than 200 ms usually causes a timeout. If it
+ * becomes longer by less than that but by more than a quarter, rho falls short.
  */
 static inline u32 satcc_path_rtt_us(u32 own_us, u32 core_us)
 {
@@ -35,14 +34,13 @@ static inline u32 satcc_path_rtt_us(u32 own_us, u32 core_us)
 	return min_t(u64, core_us, (u64)own_us + own_us / 4);
 }
 
-/* A path 256 times as long as the reference (6.4 s at 25 ms). Above it rho^2
- * would leave the range the window arithmetic below is proved for.
+/* A path 256 times as long as the reference (6.4 s at 25 ms). With a larger rho, rho^2
+ * would exceed the range that the window arithmetic is proved for.
  */
 #define SATCC_RHO_MAX		256
 
-/* Returns rho in Q16, within [1, rho_max]. min_rtt_us: any u32. rtt0_us: 1 and
- * up, the caller's parameter bound. rho_max: 1 .. SATCC_RHO_MAX. The shifted
- * numerator is below 2^48.
+/* Returns rho in Q16, within [1, rho_max]. min_rtt_us: any u32. rtt0_us: 1 or more.
+ * rho_max: 1 .. SATCC_RHO_MAX. The shifted numerator is below 2^48.
  */
 static inline u32 satcc_rho_q16(u32 min_rtt_us, u32 rtt0_us, u32 rho_max)
 {

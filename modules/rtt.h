@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The round trip times the core keeps of every flow, in us; 0 = no sample yet.
+/* The RTTs that the core keeps for every flow, in us; 0 = no sample yet.
  *
- * Both come from fine samples: of timestamps, or of segments sent once.
+ * Both come from microsecond samples: of timestamps, or of segments sent once.
  */
 #ifndef _SATCC_RTT_H
 #define _SATCC_RTT_H
 
 #include <net/tcp.h>
 
-/* Smoothed, queueing included. The core keeps eight times of it, so less than
- * 1 us would round to "none".
+/* Returns srtt, which includes queueing. The core stores eight times srtt, so an srtt
+ * below 1 us would round to 0 = none; return 1 instead.
  */
 static inline u32 satcc_srtt_us(const struct tcp_sock *tp)
 {
@@ -18,7 +18,7 @@ static inline u32 satcc_srtt_us(const struct tcp_sock *tp)
 	return srtt_us ? max(srtt_us >> 3, 1U) : 0;
 }
 
-/* Smallest of the last net.ipv4.tcp_min_rtt_wlen seconds, 300 unless set. */
+/* Returns the smallest RTT of the last net.ipv4.tcp_min_rtt_wlen seconds (300 by default). */
 static inline u32 satcc_min_rtt_us(const struct tcp_sock *tp)
 {
 	u32 min_rtt_us = READ_ONCE(tp->rtt_min.s[0].v);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* satcc as BPF programs: the module's file, with modules/bpf/ in place of the kernel's
- * headers. See tools/BPF.md.
+/* satcc as BPF programs: compiles the module's file with the headers of modules/bpf/ in
+ * place of the kernel's. See tools/BPF.md.
  */
 #define SATCC_OWNER	0x73617400	/* sat */
-/* Beside the module's file there are the module's own. */
+/* Include these first, because tcp_satcc.c would find the module's own beside it. */
 #include <core_state.h>
 #include <owner.h>
 #include <param.h>

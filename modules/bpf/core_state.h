@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* modules/core_state.h for BPF, which may read those members and not write them. What a policy
- * has written lies in the socket's storage, and the core's own writes are followed from there.
+/* modules/core_state.h for BPF, which may read those members but not write them. The socket's
+ * storage keeps what a policy would write, and these functions track the core's own writes.
  *
- * Without storage, for want of memory, nothing was delivered and the window was full just now.
+ * If there is no memory for the storage, they report that nothing was delivered and that the
+ * window was full just now.
  */
 #ifndef _SATCC_CORE_STATE_H
 #define _SATCC_CORE_STATE_H
@@ -11,12 +12,12 @@
 
 struct satcc_core_state {
 	u32	prr_delivered;
-	bool	reset;		/* satcc_reset_used() was called, and the core's is older */
-	u32	since;		/* then; jiffies */
-	u32	core_since;	/* the core's then */
-	u32	core_used;	/* likewise, segments */
-	u32	used;		/* most segments in flight from then on */
-	u32	snd_nxt;	/* at the last look */
+	bool	reset;		/* satcc_reset_used() is newer than the core's own reset */
+	u32	since;		/* jiffies at that reset */
+	u32	core_since;	/* the core's snd_cwnd_stamp at that reset */
+	u32	core_used;	/* the core's snd_cwnd_used at that reset, segments */
+	u32	used;		/* most segments in flight since that reset */
+	u32	snd_nxt;	/* snd_nxt at the last ACK */
 };
 
 struct {
@@ -38,7 +39,7 @@ static inline u32 satcc_prr_delivered(struct sock *sk)
 	return state ? state->prr_delivered : 0;
 }
 
-/* Also where the core would zero it, from ->ssthresh(). */
+/* SATCC_RATE_PROGRAMS() calls this with 0 in ->ssthresh(), where the core zeroes its own. */
 static inline void satcc_set_prr_delivered(struct sock *sk, u32 pkts)
 {
 	struct satcc_core_state *state = satcc_core_state(sk);
@@ -47,8 +48,9 @@ static inline void satcc_set_prr_delivered(struct sock *sk, u32 pkts)
 		state->prr_delivered = pkts;
 }
 
-/* Every ACK, before the policy has it: segments may have been sent since the last one. The
- * core's count is less than it was when the window has been full, and stands for itself again.
+/* Called for every ACK, before the policy, because segments may have been sent since the last
+ * ACK. If the core's count has fallen, the window has been full and the core has reset its
+ * count; then the core's values are used again.
  */
 static inline void satcc_follow_used(struct sock *sk, u32 prior_in_flight)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* modules/owner.h for BPF: a program has no address of its policy. SATCC_OWNER, a number of
- * the policy's own, takes its place.
+/* modules/owner.h for BPF. A program does not know the address of its policy, so the policy's
+ * number SATCC_OWNER takes its place.
  */
 #ifndef _SATCC_OWNER_H
 #define _SATCC_OWNER_H
 
 #include <net/tcp.h>
 
-/* The lower half of the address: what an instruction of 32 bits moves is a number to the
- * verifier.
+/* Uses the lower half of the address. After a 32-bit move the verifier takes it as a number,
+ * not as a pointer.
  */
 static inline u32 satcc_owner(const struct sock *sk, const struct tcp_congestion_ops *ops)
 {

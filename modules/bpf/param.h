@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* modules/param.h for BPF: a parameter is a variable in the map .data.param, and its bounds are
- * a tag of it in the object's BTF. The loader refuses what is out of bounds.
+/* modules/param.h for BPF: a parameter is a variable in the map .data.param, and a tag in the
+ * object's BTF has its bounds. The loader refuses values out of bounds.
  */
 #ifndef _SATCC_PARAM_H
 #define _SATCC_PARAM_H
@@ -11,12 +11,12 @@
 	unsigned int satcc_param_##name SEC(".data.param")		\
 		__attribute__((btf_decl_tag("range " SATCC_TEXT(min) " " SATCC_TEXT(max)))) = value
 
-/* A word's number; the words are in the tag. */
+/* The variable is the index of the word; the tag has the words. */
 #define SATCC_PARAM_WORD(name, ...)					\
 	unsigned int satcc_param_##name SEC(".data.param")		\
 		__attribute__((btf_decl_tag("words " #__VA_ARGS__))) = 0
 
-/* How many numbers there are, and they. */
+/* The count of the numbers, and the numbers. */
 #define SATCC_PARAM_LIST(name, most, low, high, ...)			\
 	struct {							\
 		u32	count;						\
@@ -32,7 +32,7 @@
 #define SATCC_TEXT(value)	SATCC_TEXT_OF(value)
 #define SATCC_TEXT_OF(value)	#value
 
-/* Its value now. */
+/* The current value of a parameter. */
 #define satcc_param(name)	READ_ONCE(satcc_param_##name)
 
 #endif /* _SATCC_PARAM_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The programs that the kernel calls, and the table by which the loader finds them. Included
- * behind the module's file.
+/* The programs that the kernel calls, and the table in which the loader finds them. Include
+ * this after the module's file.
  *
- * prefix: what the names of the module's functions begin with. start: its init(). The rest
- * are further members of the table.
+ * prefix: the prefix of the module's functions. start: its init(). Further arguments are
+ * further members of the table.
  */
 #ifndef _SATCC_BPF_PROGRAMS_H
 #define _SATCC_BPF_PROGRAMS_H
@@ -65,14 +65,15 @@ SATCC_POLICY(policy, prefix,							\
 	     .cong_avoid = (void *)prefix##_ops_cong_avoid,			\
 	     __VA_ARGS__)
 
-/* How many arguments the running kernel's cong_control() has: (sk, rs), and since 57bfc7605ca5
- * ("tcp: Add new args for cong_control in tcp_congestion_ops"), in 6.10, (sk, ack, flag, rs).
- * The loader reads it from the kernel's BTF; without the loader it is 0.
+/* The number of arguments of the running kernel's cong_control(): 2 for (sk, rs), and 4 for
+ * (sk, ack, flag, rs) since 57bfc7605ca5 ("tcp: Add new args for cong_control in
+ * tcp_congestion_ops") in 6.10. The loader reads it from the kernel's BTF; without the loader
+ * it is 0.
  */
 extern int CONFIG_SATCC_CONG_CONTROL_ARGS __kconfig __weak;
 
-/* For a policy that has the window in every state. The verifier sees of the rate sample's two
- * places the one that the kernel has, for the number of arguments is a constant to it.
+/* For a policy that sets the window in every state. The verifier takes the number of arguments
+ * as a constant, so it only checks the branch that this kernel takes.
  */
 #define SATCC_RATE_PROGRAMS(policy, prefix)					\
 SATCC_COMMON_PROGRAMS(prefix, prefix##_init)					\
@@ -117,8 +118,8 @@ SATCC_POLICY(policy, prefix,							\
 	     .in_ack_event = (void *)prefix##_ops_in_ack_event,			\
 	     .sndbuf_expand = (void *)prefix##_ops_sndbuf_expand)
 
-/* For a policy whose module looks at its parameters when it is loaded. The loader runs this
- * before it registers the policy, and prints why not.
+/* For a policy whose module checks its parameters when it is loaded. The loader runs this
+ * before it registers the policy, and prints satcc_error if the check fails.
  */
 #define SATCC_CHECK_PROGRAM(prefix, check)					\
 char satcc_error[128] SEC(".data.error");					\

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* For ->get_info(), which a policy in BPF has not: the kernel refuses it. */
+/* For the module's ->get_info(). A BPF policy does not register one: the kernel refuses it. */
 #ifndef _SATCC_BPF_INET_DIAG_H
 #define _SATCC_BPF_INET_DIAG_H
 

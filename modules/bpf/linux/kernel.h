@@ -22,18 +22,18 @@
 	do { *(volatile typeof(x) *)&(x) = (value); } while (0)
 #define memset(to, byte, size)	__builtin_memset(to, byte, size)
 
-/* BPF has no signed division. What is divided here is below 2^31. */
+/* BPF has no signed division, so this returns u32. All values here are below 2^31. */
 #define abs(x)		({ s32 _x = (x); (u32)(_x < 0 ? -_x : _x); })
 
 #define DIV_ROUND_UP(x, by)	(((x) + (by) - 1) / (by))
 
-/* For the loader to print; see SATCC_CHECK_PROGRAM(). */
+/* The loader prints this; see SATCC_CHECK_PROGRAM(). */
 extern char satcc_error[128];
 
 #define pr_err(format, ...)	BPF_SNPRINTF(satcc_error, sizeof(satcc_error), format, __VA_ARGS__)
 
-/* The root, rounded down. Without a branch, which the verifier would follow both ways, digit
- * after digit; and global, so that it does so once.
+/* Returns the square root, rounded down. It has no branch, because the verifier would follow
+ * both ways for each digit. It is global, so that the verifier checks it once.
  */
 __weak __noinline u32 int_sqrt64(u64 x)
 {

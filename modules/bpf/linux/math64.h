@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The kernel's divisions for BPF, which divides 64 bits by an instruction. A divisor of 0
- * gives 0 there.
+/* The kernel's divisions for BPF, which has an instruction for 64-bit division. A division
+ * by 0 gives 0.
  */
 #ifndef _SATCC_BPF_MATH64_H
 #define _SATCC_BPF_MATH64_H

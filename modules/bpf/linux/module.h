@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What makes a policy's file a module is nothing in BPF. */
+/* The macros that make a policy's file a module; most are empty in BPF. */
 #ifndef _SATCC_BPF_MODULE_H
 #define _SATCC_BPF_MODULE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The kernel's types for BPF, from vmlinux.h, which the build makes. */
+/* The kernel's types for BPF, from vmlinux.h, which the build generates. */
 #ifndef _SATCC_BPF_TYPES_H
 #define _SATCC_BPF_TYPES_H
 

@@ -7,8 +7,8 @@
 
 #define sock_net(sk)	((sk)->__sk_common.skc_net.net)
 
-/* Not atomic, which BPF cannot be on a socket's members. A write of the fq qdisc between the
- * two instructions is lost, and the socket paced by TCP's own timer.
+/* Not atomic, because BPF has no atomic writes to a socket's members. If the fq qdisc writes
+ * between the two instructions, its write is lost and TCP's own timer paces the socket.
  */
 #define cmpxchg(place, old, new) \
 	do { if (READ_ONCE(*(place)) == (old)) WRITE_ONCE(*(place), new); } while (0)

@@ -8,8 +8,8 @@
 #define TCP_INFINITE_SSTHRESH	0x7fffffff
 #define ICSK_CA_PRIV_SIZE	104
 
-/* Its members by which a policy registers, and no more: the loader finds each by its name in
- * the running kernel's, whatever else that has.
+/* Only the members with which a policy registers. The loader finds each by its name in the
+ * running kernel's struct, which may have others.
  */
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
@@ -28,7 +28,7 @@ struct tcp_congestion_ops {
 	struct module *owner;
 };
 
-/* A policy's programs are registered by the loader. */
+/* The loader registers a policy's programs. */
 #define tcp_register_congestion_control(ops)	0
 #define tcp_unregister_congestion_control(ops)
 
@@ -37,11 +37,11 @@ extern u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 extern u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) __ksym;
 extern void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked) __ksym;
 
-/* The verifier knows a program's socket for a struct tcp_sock. */
+/* The verifier accepts a program's socket as a struct tcp_sock. */
 #define tcp_sk(sk)	((struct tcp_sock *)(sk))
 #define inet_csk_ca(sk)	((void *)((struct inet_connection_sock *)(sk))->icsk_ca_priv)
 
-/* What policies read of a connection, bitfields where the running kernel has them. */
+/* The members that policies read, with bitfields from their place in the running kernel. */
 struct satcc_csk {
 	u32	icsk_rto;
 	u8	icsk_ca_state;
@@ -53,8 +53,8 @@ struct satcc_csk {
 		(struct inet_connection_sock *)(sk), icsk_ca_state),	\
 })
 
-/* Have the verifier refuse a kernel where a bitfield does not end before this bit of its word:
- * then a call of a helper that there is not is part of the program, and else it is dead code.
+/* Makes the verifier refuse a kernel whose bitfield does not end before this bit of its word:
+ * then the program calls a helper that does not exist. Otherwise the call is dead code.
  */
 #define SATCC_EXPECT_BIT(field, bit) do {				\
 	if (__builtin_preserve_field_info(field, BPF_FIELD_LSHIFT_U64) != 63 - (bit)) \

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-/* satcc: for senders whose path has a satellite or another long delay in it, and loses
- * segments without being full.  It owns its window W, in segments, in every state but a
- * timeout's, and asks of each loss whether there was a queue. A path with an empty queue
- * loses on the air, and W stays; where there is one, a loss is congestion, as it is to
- * CUBIC. Alone on its path a flow keeps the queue almost empty; where others hold the
- * queue it is a CUBIC flow among them.
+/* satcc, for senders whose path has a satellite or another long delay, and loses segments
+ * without being full. It sets its window W, in segments, in every state but after a
+ * timeout. At each loss it checks for a queue. Without a queue the loss is random and W
+ * stays; with a queue it is congestion, as for CUBIC. Alone on its path a flow keeps the
+ * queue almost empty; where other flows fill the queue it behaves like a CUBIC flow.
  *
  * The model of the path:
  *
  *   RTT_min  smallest RTT, no older than net.ipv4.tcp_min_rtt_wlen (300 s)
- *   bw       largest rate of delivery in this round trip and the two before
- *   b        bw RTT_min, what the path holds without a queue
- *   q        smallest of the last 16 to 31 RTTs, less RTT_min: the queue
- *   thr      a queue shows from here on: RTT_min / 16, at most 25 ms; but at least 2 ms,
- *            and two segments' time at bw, of that at most RTT_min / 8
+ *   bw       largest delivery rate in this round trip and the two before
+ *   b        bw RTT_min, the BDP without a queue
+ *   q        delay of the queue: smallest of the last 16 to 31 RTTs, less RTT_min
+ *   thr      from here on q counts as a queue: the largest of min(RTT_min / 16, 25 ms),
+ *            2 ms, and min(two segments' time at bw, RTT_min / 8)
  *   n        round trips since q >= thr
- *   p        part of the segments that the air loses: of what was lost while q < thr / 2
+ *   p        random loss rate, measured while q < thr / 2
  *
  *                Hoe's estimate;            q >= thr in 6 round trips,
  *                a queue; no growth         in spite of HOLD
@@ -25,61 +24,64 @@
  *                q < thr:  PROBE     +--+ +----------------------------+
  *                       RTT_min was too small       n = 16
  *
- *   START    The spacing of the first ACKs gives the bottleneck's rate (hoe.h): W is rate
- *            times RTT_min, and the flow is paced. Where ACKs may have come in a bunch, all of
- *            the first flight count, for a longer time. Where there is no estimate, W doubles
- *            every round trip until q >= thr, or bw has not grown by a quarter in 3.
- *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip, by twice as much
- *            in the next, and so on: by W/4 at most, up to 5/4 b; from n = 4 on by W/2, up
- *            to 2 b. After a loss in a queue it grows as CUBIC does for 16 round trips.
- *   HOLD     W stands. Every second round trip what makes the queue longer than thr / 2 is
- *            taken away, 30 % at most.
- *   SHARED   CUBIC (RFC 9438): C = 0.4, 0.7, fast convergence, Reno's friend.
+ *   START    The spacing of the first ACKs gives the bottleneck's rate (hoe.h). W becomes
+ *            rate times RTT_min, and the flow is paced. If the ACKs may be bunched, the
+ *            estimate waits for all ACKs of the first flight and assumes a longer time.
+ *            Without an estimate W doubles every round trip until q >= thr, or until bw
+ *            has not grown by a quarter in 3 round trips.
+ *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip and by twice as
+ *            much in each next one: by at most W/4, up to 5/4 b; from n = 4 on by at most
+ *            W/2, up to 2 b. After a loss in a queue W grows as in CUBIC for 16 round trips.
+ *   HOLD     W does not grow. Every second round trip W is cut to what leaves a queue of
+ *            thr / 2, but by at most 30 %.
+ *   SHARED   CUBIC (RFC 9438): C = 0.4, beta = 0.7, fast convergence, Reno-friendly.
  *
- *   loss while q < thr / 2      none of the path's: W stays, p follows. Only where more
- *                               than twice tolerate_pct of a round trip is lost: W *= 0.7
- *   else, as many as p explains as HOLD; and PROBE waits
- *   else                        W *= 0.7
- *   ECN mark, local drop        W *= 0.7, whatever q is
- *   timeout                     W *= 0.7, and cwnd comes to it from 1 as in slow start
+ *   loss while q < thr / 2      random: W stays, p is updated. If a round trip loses more
+ *                               than twice tolerate_pct: W *= 0.7
+ *   other loss that p explains  W is cut as in HOLD; PROBE waits
+ *   any other loss              W *= 0.7
+ *   ECN mark, local drop        W *= 0.7 at any q
+ *   timeout                     W *= 0.7; cwnd starts at 1 and grows to W by slow start
  *
- * "As many as p explains": at most 2 m + 2 sqrt(m), m = p times the segments of this round
- * trip. One answer a round trip; while p = 0 one a recovery, for what a full queue drops of
- * the retransmissions is no news.
+ * p explains at most 2 m + 2 sqrt(m) losses, where m is p times the segments of this round
+ * trip. The flow reacts once per round trip, and while p = 0 once per recovery, because a
+ * full queue also drops retransmissions, and those drops are no new congestion.
  *
- * cwnd is W; where more is in flight, five segments go out for eight that were delivered,
- * and a retransmission always does. With W *= 0.7 at once none could, until 30 % of the
- * flight were acknowledged, and the head's timer went off before, 0.2 s after the first
- * dupack at 600 ms. The rate is net.ipv4.tcp_pacing_ss_ratio percent of W / srtt in START,
- * tcp_pacing_ca_ratio else.
+ * cwnd is W. If more than W is in flight, five segments leave for every eight delivered, and
+ * an ACK that reports a loss releases at least one segment. If W *= 0.7 applied at once,
+ * nothing could leave until 30 % of the flight were acknowledged; the retransmission timer
+ * expired before that, 0.2 s after the first dupack at 600 ms. The pacing rate is
+ * net.ipv4.tcp_pacing_ss_ratio percent of W / srtt in START, else tcp_pacing_ca_ratio.
  *
- * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts three
- * times until its sixth round trip, to a third: if the RTT is by then what it was in the
- * fourth, within thr / 2, it is nobody's queue, and RTT_min is that. Others' queues grow
- * or shrink.
+ * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts W three
+ * times before its sixth round trip, to a third. If the RTT then differs from that of the
+ * fourth round trip by less than thr / 2, there is no queue, and the RTT becomes RTT_min.
+ * The queue of other flows would have grown or shrunk.
  *
- * Life of a flow at 600 ms, 10 Mbit/s, 1500 byte segments: ten segments leave, their ACKs
- * are 1.2 ms apart: 826 a second, W = 495 after the third, 1.2 s after the SYN. What is
- * sent is paced. q is 0, W grows by 24, then 48: q >= 25 ms, and HOLD takes W back to 510.
- * So it goes on; the queue has 36 segments on average, of 496. A segment is lost on the
- * air: q < 12.5 ms, W stays, p is 1 % and then what it is. A CUBIC flow comes: q >= 25 ms
- * for six round trips, and in the seventh there are two CUBIC flows.
+ * Example at 600 ms, 10 Mbit/s, 1500 byte segments: the flow sends ten segments, whose ACKs
+ * arrive 1.2 ms apart. That is 826 per second, so W = 495 after the third ACK, 1.2 s after
+ * the SYN, and the flow is paced. q is 0, so W grows by 24, then by 48. Then q >= 25 ms, and
+ * HOLD cuts W to 510. This repeats; on average the queue holds 36 of its 496 segments. When
+ * a segment is lost at random, q < 12.5 ms, so W stays; p becomes 1 % and then follows the
+ * loss rate. When a CUBIC flow joins, q >= 25 ms for six round trips, and from the seventh
+ * on satcc behaves like CUBIC.
  *
- * What the core leaves to a ->cong_control() and is here: the window in recovery and at
- * its end, the pacing rate, the restart after idleness, the decay of a window that the
- * application leaves unused. Detection, undo, F-RTO, RACK and TLP are the core's.
+ * The core leaves to a ->cong_control() the window in recovery and at its end, the pacing
+ * rate, the restart after idle, and the decay of a window that the application does not
+ * use; these are here. The core does detection of losses, undo, F-RTO, RACK and TLP.
  *
- * What it does not do:
- * - see a queue that delays by less than thr / 2, such as those of CoDel on a long path: it
- *   takes their drops for the air's, up to tolerate_pct. Marks it obeys.
- * - tell a standing queue that was there before it from the path: a late-comer's RTT_min
- *   has that in it until others make room. Ten flows of its kind on 10 Mbit/s and 40 ms
- *   lose four times what ten of CUBIC do (simulator).
- * - get its share from CUBIC in a queue of 4 BDP or more, or leave Reno's at 250 ms, whom
- *   CUBIC does not leave either.
+ * Limits:
+ * - satcc does not detect a queue that delays by less than thr / 2, such as CoDel's on a
+ *   long path. It takes the drops there as random, up to tolerate_pct. It reacts to marks.
+ * - It takes a queue that was there before the flow as part of the path: RTT_min includes
+ *   that queue until the other flows drain it. Ten satcc flows on 10 Mbit/s and 40 ms lose
+ *   four times as much as ten CUBIC flows (simulator).
+ * - It does not get its share beside CUBIC in a queue of 4 BDP or more. At 250 ms it does
+ *   not leave Reno its share, and neither does CUBIC.
  *
- * Each constant below names what chose it. "Simulator": one drop-tail queue, this file
- * compiled into it; the lab's figures are in README-satcc.md.
+ * The comment of each constant gives the reason for its value. "Simulator" is a program
+ * with one drop-tail queue and this file compiled into it. README-satcc.md has the figures
+ * of the lab.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -94,83 +96,83 @@
 #include "param.h"
 #include "rtt.h"
 
-/* Rates are in segments per us, Q24: from 0.06 segments per second, which is less than
- * one in any round trip, to 256 per us, 3 Tbit/s.
+/* Rates are in segments per us, Q24: from 0.06 segments per second, which is less than one
+ * segment in any round trip, to 256 per us, which is 3 Tbit/s.
  */
 #define SATCC_BW_SHIFT	24
 
 enum satcc_mode {
 	SATCC_START,	/* W unknown */
-	SATCC_ALONE,	/* PROBE, and HOLD while a queue shows */
+	SATCC_ALONE,	/* PROBE, and HOLD while there is a queue */
 	SATCC_SHARED,	/* CUBIC among others */
 };
 
 enum satcc_train {
-	SATCC_TRAIN_WAIT,	/* for the first full window */
+	SATCC_TRAIN_WAIT,	/* waiting for the first full window */
 	SATCC_TRAIN_COLLECT,
 	SATCC_TRAIN_DONE,
 };
 
-/* Of START. */
+/* State in START. */
 struct satcc_start {
 	struct satcc_hoe hoe;
 	u32	t0_us;			/* time of the train's first ACK */
-	u32	train_delivered;	/* tp->delivered then */
+	u32	train_delivered;	/* tp->delivered at that ACK */
 };
 
-/* Of the others. */
+/* State in the other modes. */
 struct satcc_epoch {
 	u32	w_max;			/* W before the last cut; 0 = none */
 	u32	w_begin;		/* W at the epoch's begin; 0 = it has not begun */
-	u32	begin_ms;		/* time of it */
-	u32	k_ms;			/* until W is w_max again */
+	u32	begin_ms;		/* time of the epoch's begin */
+	u32	k_ms;			/* time from begin_ms until W is w_max again */
 	u32	cut_delivered;		/* tp->delivered at the last cut */
-	u32	cut_seq;		/* tp->snd_nxt then */
+	u32	cut_seq;		/* tp->snd_nxt at the last cut */
 	u32	prior_w;		/* W before the core's reduction, for undo; 0 = none */
-	u32	prior_w_max;		/* w_max likewise */
+	u32	prior_w_max;		/* w_max before it */
 	u32	held_w;			/* W when HOLD began */
-	u32	held_rtt_us;		/* round_rtt_us in its fourth round */
+	u32	held_rtt_us;		/* round_rtt_us in HOLD's fourth round */
 };
 
 /* Per flow. Written under the socket lock; owner, min_rtt_us, w and mode are also read
  * by get_info(), without it.
  */
 struct satcc {
-	u32	owner;			/* whose these bytes are, see owner.h */
+	u32	owner;			/* policy and socket of these bytes, see owner.h */
 	u32	min_rtt_us;		/* RTT_min; 0 = no sample */
 	u32	w;			/* W, segments */
 	u32	bw[3];			/* largest rate of this round and the two before */
 	u32	round_delivered;	/* tp->delivered at the round's start */
 	u32	round_rtt_us;		/* smallest RTT of the round; 0 = no sample */
 	u32	block_rtt_us;		/* smallest RTT of the block; 0 = no sample */
-	u32	last_block_rtt_us;	/* of the block before; 0 = none */
+	u32	last_block_rtt_us;	/* smallest RTT of the block before; 0 = none */
 	u32	rtt_us;			/* last RTT sample; 0 = none */
 	union {
-		u32	train_jitter_us; /* START: by how much two RTTs without a queue differ */
-		u32	round_lost;	/* else: tp->lost at the round's start */
+		u32	train_jitter_us; /* START: difference of two RTTs without a queue */
+		u32	round_lost;	/* other modes: tp->lost at the round's start */
 	};
-	u16	p_q16;			/* p: part of the segments that the air loses */
+	u16	p_q16;			/* p: random loss rate */
 	u16	prior_p_q16;		/* p before the core's reduction, for undo */
-	u16	mss;			/* what W's segments are of, bytes */
-	u16	quiet_sent:10,		/* segments sent into no queue since p was updated */
+	u16	mss;			/* size of W's segments, bytes */
+	u16	quiet_sent:10,		/* segments sent without a queue since p was updated */
 		shrink_credit:3;	/* eighths of a segment, while the flight shrinks to W */
-	u32	quiet_lost:7,		/* of quiet_sent, lost */
-		quiet_rounds:5,		/* n: rounds since a queue was seen */
+	u32	quiet_lost:7,		/* losses among quiet_sent */
+		quiet_rounds:5,		/* n: rounds since the last queue */
 		block_samples:4,	/* RTT samples in the block */
 		queue_rounds:3,		/* rounds in a row with a queue, in ALONE */
 		mode:2,			/* enum satcc_mode */
 		train:2,		/* enum satcc_train */
-		flat_rounds:2,		/* rounds in a row in which START brought nothing */
-		ramp:1,			/* cwnd goes up to W as in slow start */
+		flat_rounds:2,		/* rounds in a row in which bw did not grow in START */
+		ramp:1,			/* cwnd grows to W by slow start */
 		trimmed:1,		/* HOLD has cut in the round before */
 		blocked:1,		/* a block has ended in this round */
 		in_ack:1,		/* between ->in_ack_event() and the ACK's end */
 		ece:1,			/* this ACK echoes a mark */
-		marked:1,		/* a mark has been obeyed in this state of the core's */
-		reduced:1;		/* ssthresh() was asked, and the state is to change */
+		marked:1,		/* a mark has cut W in this state of the core */
+		reduced:1;		/* the core called ssthresh(); set_state() follows */
 	union {
 		u32	train_end;	/* START: tp->delivered when the train is acknowledged */
-		u32	credit;		/* else: towards the next segment of W, in segments */
+		u32	credit;		/* other modes: credit for the next segment of W */
 	};
 	union {
 		struct satcc_start start;
@@ -178,15 +180,15 @@ struct satcc {
 	};
 };
 
-/* The most that the air is believed to lose. 10: at 5 % a batch of 256 segments has more
- * once in a thousand times. Where all senders are to be treated as CUBIC treats them: 0.
+/* The largest random loss rate that satcc believes. 10: at a true rate of 5 % a batch of
+ * 256 segments exceeds 10 % once in a thousand times. 0 treats all losses as CUBIC does.
  */
 SATCC_PARAM(tolerate_pct, 10, 0, 50);
 MODULE_PARM_DESC(tolerate_pct,
 		 "random loss to bear, percent; 0: every loss is congestion (0-50, default 10)");
 
-/* What is kept of a queue on a long path, and what a return link may add: slots of 22.8 ms
- * are below it.
+/* On a long path a shorter delay is no queue, so satcc keeps about this much. It must exceed
+ * the delay that a return link adds: time slots of 22.8 ms are below it.
  */
 SATCC_PARAM(queue_ms, 25, 1, 1000);
 MODULE_PARM_DESC(queue_ms, "a queue is what delays by so much, at most (1-1000, default 25 ms)");
@@ -194,79 +196,84 @@ MODULE_PARM_DESC(queue_ms, "a queue is what delays by so much, at most (1-1000, 
 SATCC_PARAM(hoe, 1, 0, 1);
 MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)");
 
-/* thr. A part alone takes a queue of a tenth of the bandwidth-delay product for none, an
- * absolute time is most of a short path's queue: Jain's index beside CUBIC .56 for .96.
- * Two segments are what a flow's own burst makes. They are its own share's, so an eighth
- * of RTT_min bounds them: else ten flows on 10 Mbit/s and 40 ms lose 8426 segments in a
- * minute, and 2446 with it (simulator).
+/* thr. A fraction of RTT_min alone would miss a queue of 0.1 BDP. An absolute time alone is
+ * most of a short path's queue, with a Jain index of .56 beside CUBIC instead of .96. A
+ * burst of the flow itself makes a queue of two segments. Their time is at the flow's own
+ * share of the rate, so RTT_min / 8 bounds it. Without that bound ten flows on 10 Mbit/s
+ * and 40 ms lose 8426 segments in a minute, with it 2446 (simulator).
  */
 #define SATCC_QUEUE_DIV		16
 #define SATCC_QUEUE_MIN_US	2000
 #define SATCC_QUEUE_PKTS	2
 #define SATCC_SEGMENTS_DIV	8
 
-/* RTT samples in a block. A mean reads 50 ms of jitter as a queue (1.4 of 10 Mbit/s), the
- * smallest of a round trip is that late: 304 drops in a clean minute. One ACK's own RTT
- * for losses: 2.5 Mbit/s for 8.6 with 20 ms of jitter and 1 % loss.
+/* RTT samples in a block. A mean instead of the smallest RTT takes 50 ms of jitter for a
+ * queue (1.4 of 10 Mbit/s). The smallest RTT of a round trip comes a round trip late: 304
+ * drops in a minute without random loss. The RTT of the ACK that reports a loss gives 2.5
+ * Mbit/s instead of 8.6 with 20 ms of jitter and 1 % loss.
  */
 #define SATCC_BLOCK_SAMPLES	16
 
-/* What congestion leaves of W, percent, and C: CUBIC's (RFC 9438), so that among CUBIC
- * flows there is one more of them.
+/* The percentage of W left after congestion, and C. Both are CUBIC's (RFC 9438), so that
+ * satcc among CUBIC flows behaves like one of them.
  */
 #define SATCC_CUT_PCT		70
 #define SATCC_CUBIC_MS3		2500000000ULL	/* 1 / C, in ms^3 a segment */
 #define SATCC_FRIEND_PCT	53		/* 3 (1 - .7) / (1 + .7) segments per RTT */
-#define SATCC_CUBIC_MAX_MS	BIT(20)		/* of which the third power is below 2^60 */
+#define SATCC_CUBIC_MAX_MS	BIT(20)		/* its third power is 2^60 */
 
-/* Sent for eight segments delivered, while the flight shrinks: 30 % less take a round trip
- * and a quarter.
+/* While the flight shrinks, five segments leave for every eight delivered: shrinking by 30 %
+ * takes 1.25 round trips.
  */
 #define SATCC_SHRINK_EIGHTHS	5
 
-/* Least W. With 4, ten flows do not fit 40 ms at 10 Mbit/s and a quarter of its product. */
+/* Least W. With 4, ten flows do not fit a path of 40 ms and 10 Mbit/s with a queue of a
+ * quarter BDP.
+ */
 #define SATCC_W_MIN		2
 
-/* After idleness (RFC 6928). */
+/* W after idle (RFC 6928). */
 #define SATCC_W_RESTART		10
 
-/* W counts as filled when so many less are in flight, and an eighth. */
+/* W counts as filled when at least W - W/8 - SATCC_SLACK segments are in flight. */
 #define SATCC_SLACK		4
 
-/* PROBE: first step, one segment per so many us of RTT_min; n from which on it is fast.
- * 25 ms is Hybla's reference.
+/* PROBE: RTT_min per segment of the first step, and the n from which PROBE is fast. 25 ms is
+ * Hybla's reference RTT.
  */
 #define SATCC_PROBE_US		25000
 #define SATCC_PROBE_FAST	4
 
-/* Round trips of CUBIC's growth after a loss in a queue, without one, before PROBE. Beside
- * CUBIC with a queue of a tenth of the bandwidth-delay product, 40 and 250 ms: with 16 it
- * gets 3.0 and 2.9 Mbit/s of 10, with 8 2.3 and 1.3, with none .7 and .5; alone with 1 %
- * random loss a flow has 8.8, 8.7 and 8.9 (simulator).
+/* After a loss in a queue, W grows as in CUBIC for this many round trips without a queue
+ * before PROBE. With a queue of 0.1 BDP, CUBIC beside satcc gets of 10 Mbit/s at 40 and 250
+ * ms: 3.0 and 2.9 with 16, 2.3 and 1.3 with 8, .7 and .5 with 0. Alone with 1 % random loss
+ * a satcc flow gets 8.8, 8.7 and 8.9 (simulator).
  */
 #define SATCC_WAIT_ROUNDS	16
 
-/* Round trips with a queue until it is taken for another's. Three times 30 % are gone by
- * then, more than a flow alone can have had too much.
+/* After this many round trips with a queue, it counts as the queue of other flows. By then
+ * HOLD has cut W by 30 % three times, more than a flow alone can have in the queue.
  */
 #define SATCC_BUSY_ROUNDS	6
 
-/* Its round trip whose RTT the sixth's is held against: what the flow had in the queue
- * itself is gone, and one more cut is still to be seen.
+/* HOLD's round trip whose RTT is compared with that of the sixth. By then the flow's own
+ * queue is gone, and one more cut follows.
  */
 #define SATCC_LOOK_ROUND	4
 
-/* Round trips without a quarter more of bw that end START (bbr's). */
+/* Round trips in which bw did not grow by a quarter, after which START ends (as in bbr). */
 #define SATCC_FLAT_ROUNDS	3
 
-/* Fewer losses in a round trip are never too many for the air. With 5 ten flows of some
- * eight segments each lost half of what they sent to a short queue and went on. Of W, not
- * of what the round trip has sent so far: 7.8 of 10 Mbit/s at 5 %, for 5.2.
+/* Fewer losses than this in a round trip are never too many. With 5, ten flows of some eight
+ * segments each lost half of their segments to a short queue and did not slow down. The
+ * limit of losses is a percentage of W, and not of the segments sent so far in the round
+ * trip: that gives 7.8 of 10 Mbit/s at 5 % loss, instead of 5.2.
  */
 #define SATCC_MUCH_PKTS		3
 
-/* Segments that p is of, and p's fading: by 1/64 in a round trip with a queue, that is by
- * half in 44. Learnt per round trip, one of two flows learns it and the other does not.
+/* p is measured over 256 segments, and decays by 1/64 in a round trip with a queue, which is
+ * by half in 44 round trips. If p were measured per round trip, one of two flows would learn
+ * it and the other would not.
  */
 #define SATCC_P_SEGMENTS	256
 #define SATCC_P_SEGMENTS_MAX	1023
@@ -286,20 +293,20 @@ static struct satcc *satcc_state(struct sock *sk)
 	return ca;
 }
 
-/* bw, Q24; 0 = no sample. */
+/* Returns bw, Q24; 0 = no sample. */
 static u32 satcc_bw(const struct satcc *ca)
 {
 	return max3(ca->bw[0], ca->bw[1], ca->bw[2]);
 }
 
-/* b, in segments. RTT_min is below 2^24, the product below 2^56. */
+/* Returns b, in segments. RTT_min is below 2^24, the product below 2^56. */
 static u32 satcc_b(const struct satcc *ca)
 {
 	return clamp_t(u64, (u64)satcc_bw(ca) * ca->min_rtt_us >> SATCC_BW_SHIFT,
 		       SATCC_W_MIN, SATCC_MAX_CWND);
 }
 
-/* thr: from here on there is a queue. */
+/* Returns thr: from here on q counts as a queue. */
 static u32 satcc_threshold_us(const struct satcc *ca)
 {
 	u32 bw = satcc_bw(ca), part = ca->min_rtt_us / SATCC_QUEUE_DIV, segments = 0;
@@ -312,13 +319,13 @@ static u32 satcc_threshold_us(const struct satcc *ca)
 	return max3(part, (u32)SATCC_QUEUE_MIN_US, segments);
 }
 
-/* Above RTT_min. */
+/* Returns by how much an RTT exceeds RTT_min. */
 static u32 satcc_above_us(const struct satcc *ca, u32 rtt_us)
 {
 	return rtt_us > ca->min_rtt_us ? rtt_us - ca->min_rtt_us : 0;
 }
 
-/* q: what the queue delays by now, the smallest of the last 16 to 31 samples. */
+/* Returns q, the delay of the queue, from the smallest of the last 16 to 31 RTTs. */
 static u32 satcc_queue_us(const struct satcc *ca)
 {
 	u32 rtt_us = ca->last_block_rtt_us;
@@ -334,8 +341,8 @@ static bool satcc_is_queue(const struct satcc *ca)
 	return satcc_queue_us(ca) >= satcc_threshold_us(ca);
 }
 
-/* Is what is lost now lost where there is no queue? By the last 16 to 31 samples: what
- * one ACK was late by may be the return link's.
+/* Would a loss now be random? This uses the last 16 to 31 RTTs, because the return link
+ * may delay a single ACK.
  */
 static bool satcc_is_quiet(const struct satcc *ca)
 {
@@ -343,7 +350,7 @@ static bool satcc_is_quiet(const struct satcc *ca)
 	       satcc_queue_us(ca) < satcc_threshold_us(ca) / 2;
 }
 
-/* The block is full, or a round trip has not filled it. */
+/* Called when the block is full, or at the end of a round trip that has not filled it. */
 static void satcc_end_block(struct satcc *ca)
 {
 	ca->last_block_rtt_us = ca->block_rtt_us;
@@ -351,10 +358,10 @@ static void satcc_end_block(struct satcc *ca)
 	ca->blocked = true;
 }
 
-/* Take an RTT sample; <= 0: none, ambiguous after a retransmission. RTT_min is of data,
- * for a handshake crosses the bottleneck sooner, and no older than the core's. Of two
- * samples the larger counts: with 1 % of the segments overtaking the others by 300 ms
- * RTT_min was theirs (0.45 Mbit/s of 2).
+/* Add an RTT sample; <= 0 means none, because a retransmission made it ambiguous. RTT_min
+ * comes from data only, because a SYN crosses the bottleneck faster, and is no older than
+ * the core's. RTT_min takes the larger of two consecutive samples: when 1 % of the segments
+ * overtook the others by 300 ms, they set RTT_min otherwise (0.45 of 2 Mbit/s).
  */
 static void satcc_update_rtt(struct sock *sk, struct satcc *ca, long rtt_us)
 {
@@ -384,20 +391,20 @@ static void satcc_set_w(struct satcc *ca, u32 w)
 	WRITE_ONCE(ca->w, clamp_t(u32, w, SATCC_W_MIN, SATCC_MAX_CWND));
 }
 
-/* What congestion leaves of W. */
+/* Returns the W that is left after congestion. */
 static u32 satcc_cut(u32 w)
 {
 	return div_u64((u64)w * SATCC_CUT_PCT, 100);
 }
 
-/* CUBIC's growth starts anew from W. */
+/* Restart CUBIC's growth from W. */
 static void satcc_begin_epoch(struct satcc *ca)
 {
 	ca->epoch.w_begin = 0;
 	ca->credit = 0;
 }
 
-/* START is over. */
+/* Leave START with this W. */
 static void satcc_run(struct sock *sk, struct satcc *ca, u32 w)
 {
 	ca->mode = SATCC_ALONE;
@@ -411,14 +418,14 @@ static void satcc_run(struct sock *sk, struct satcc *ca, u32 w)
 	satcc_pacing_enable(sk);
 }
 
-/* Losses of what is in flight now have been answered. */
+/* Ignore losses among the segments in flight now: W has already been cut for them. */
 static void satcc_reacted(struct sock *sk, struct satcc *ca)
 {
 	ca->epoch.cut_delivered = tcp_sk(sk)->delivered;
 	ca->epoch.cut_seq = tcp_sk(sk)->snd_nxt;
 }
 
-/* Congestion: CUBIC's answer, fast convergence included. */
+/* Congestion: cut W as CUBIC does, with fast convergence. */
 static void satcc_congestion(struct sock *sk, struct satcc *ca)
 {
 	struct satcc_epoch *epoch = &ca->epoch;
@@ -432,7 +439,7 @@ static void satcc_congestion(struct sock *sk, struct satcc *ca)
 	satcc_reacted(sk, ca);
 }
 
-/* Take away what makes the queue longer than half of the threshold:
+/* Cut W to what leaves a queue of half the threshold:
  * W = max(0.7 W, W (RTT_min + thr / 2) / (RTT_min + q)).
  */
 static void satcc_trim(struct satcc *ca, u32 queue_us)
@@ -445,7 +452,7 @@ static void satcc_trim(struct satcc *ca, u32 queue_us)
 	ca->quiet_rounds = 0;
 }
 
-/* W grows by step segments per RTT, however they are acknowledged (credit.h). */
+/* Grow W by step segments per RTT, however ACKs are merged (credit.h). */
 static void satcc_earn(struct satcc *ca, u32 step, u32 acked)
 {
 	u64 credit = ca->credit;
@@ -454,7 +461,7 @@ static void satcc_earn(struct satcc *ca, u32 step, u32 acked)
 	ca->credit = credit;
 }
 
-/* The third root, rounded down, of x below 2^62: digit by digit. */
+/* Returns the third root of x, rounded down. x: below 2^62. Computes bit by bit. */
 static u32 satcc_cbrt(u64 x)
 {
 	u32 root = 0, bit, more;
@@ -468,8 +475,8 @@ static u32 satcc_cbrt(u64 x)
 	return root;
 }
 
-/* Segments per RTT by which CUBIC grows now: to what it is to have an RTT from now, or
- * what Reno's friend has by now, by a half of W at most.
+/* Returns the segments per RTT by which CUBIC grows now: up to the larger of its cubic
+ * window one RTT from now and its Reno-friendly window now, but by at most half of W.
  */
 static u32 satcc_cubic_step(const struct tcp_sock *tp, struct satcc *ca)
 {
@@ -504,7 +511,7 @@ static u32 satcc_cubic_step(const struct tcp_sock *tp, struct satcc *ca)
 	return min(step, w / 2);
 }
 
-/* PROBE: segments per RTT, in the n-th round trip without a queue; n <= 31. */
+/* PROBE: returns the segments per RTT in the n-th round trip without a queue; n <= 31. */
 static u32 satcc_probe_step(const struct satcc *ca, u32 n)
 {
 	bool fast = n >= SATCC_PROBE_FAST;
@@ -517,8 +524,8 @@ static u32 satcc_probe_step(const struct satcc *ca, u32 n)
 	return min3(step << n, (u64)ca->w / (fast ? 2 : 4) + 1, (u64)most - ca->w);
 }
 
-/* Segments were delivered. W grows only if it was filled, in SHARED not while losses that
- * were answered still come in.
+/* Grow W when segments were delivered and the flight filled W. With a queue W grows only in
+ * SHARED, and not before the segments in flight at the last cut are acknowledged.
  */
 static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
 			 bool queue)
@@ -540,22 +547,22 @@ static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sa
 	satcc_earn(ca, step, acked);
 }
 
-/* What follows is paced. */
+/* Give up the estimate from the train, and start pacing. */
 static void satcc_end_train(struct sock *sk, struct satcc *ca)
 {
 	ca->train = SATCC_TRAIN_DONE;
 	satcc_pacing_enable(sk);
 }
 
-/* The first data ACK's RTT, against the handshake's, of which srtt is seven eighths. Where
- * ACKs wait for a slot these differ.
+/* Returns how much the RTT of the first data ACK differs from the handshake's. srtt is 7/8
+ * of the handshake's RTT and 1/8 of the data ACK's. The two differ if ACKs wait for a slot.
  */
 static u32 satcc_jitter_us(const struct tcp_sock *tp, long rtt_us)
 {
 	return rtt_us > 0 ? abs((s32)(satcc_srtt_us(tp) - (u32)rtt_us)) * 8 / 7 : 0;
 }
 
-/* The first data ACK: what is in flight now left back to back and is the train. */
+/* Begin the train at the first data ACK: the segments in flight now left back to back. */
 static void satcc_begin_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -568,10 +575,10 @@ static void satcc_begin_train(struct sock *sk, struct satcc *ca, const struct ra
 	satcc_hoe_start(&ca->start.hoe);
 }
 
-/* The window that the train gives, 0 = none. Where the train took longer than RTTs differ
- * for no queue, by a third, it is Hoe's, from the third ACK on. Else its ACKs may have come
- * in a bunch, and when all are there its time is taken to be longer by the difference: ten
- * ACKs out of one time slot of 22.8 ms cost 3020 drops in 30 s.
+/* Returns the window that the train gives, 0 = none. If the train took at least 4/3 of the
+ * jitter, this is Hoe's window, from the third ACK on. Otherwise its ACKs may be bunched;
+ * then this waits for all of them and adds the jitter to the train's time. Without this, ten
+ * ACKs in one time slot of 22.8 ms cost 3020 drops in 30 s.
  */
 static u32 satcc_train_w(const struct satcc *ca, u32 pkts, bool over)
 {
@@ -587,7 +594,7 @@ static u32 satcc_train_w(const struct satcc *ca, u32 pkts, bool over)
 	return div_u64((u64)pkts * ca->min_rtt_us, span_us);
 }
 
-/* Time the ACKs of what left back to back. */
+/* Measure the spacing of the train's ACKs. */
 static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -612,7 +619,7 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_end_train(sk, ca);
 }
 
-/* START, when an ACK came. */
+/* Process an ACK in START. */
 static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
 			bool queue)
 {
@@ -628,8 +635,8 @@ static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_set_w(ca, min(ca->w + rs->acked_sacked, satcc_cwnd_limit(tcp_sk(sk))));
 }
 
-/* Segments were sent into no queue: p follows, at once the first time, then every 256. What
- * is more than tolerate_pct is not the air's and not believed.
+/* Update p from segments sent without a queue: at the first loss, then every 256 segments.
+ * A rate above tolerate_pct is not random loss and is ignored.
  */
 static void satcc_update_p(struct satcc *ca, const struct rate_sample *rs)
 {
@@ -648,8 +655,8 @@ static void satcc_update_p(struct satcc *ca, const struct rate_sample *rs)
 	ca->quiet_lost = 0;
 }
 
-/* Do so many losses, of so many segments, come of the air? Its mean and two deviations,
- * of the trim a mean more.
+/* Does p explain this many losses among this many segments? The limit is twice the mean plus
+ * two standard deviations.
  */
 static bool satcc_is_airs(const struct satcc *ca, u32 lost, u32 sent)
 {
@@ -658,8 +665,8 @@ static bool satcc_is_airs(const struct satcc *ca, u32 lost, u32 sent)
 	return ca->p_q16 && (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt(mean_q8 << 8));
 }
 
-/* Segments were lost: why? prior_delivered: of the ACK that told, tp->delivered when what it
- * acknowledges was sent.
+/* React to lost segments. prior_delivered: tp->delivered when the segment was sent that the
+ * ACK reporting the loss acknowledges.
  */
 static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered, bool quiet)
 {
@@ -672,8 +679,8 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 			satcc_congestion(sk, ca);
 		return;
 	}
-	/* One answer a round trip, and while p = 0 one a recovery. What is lost of START's
-	 * own segments has had one by its end, unless every loss is to have its own.
+	/* React once per round trip, and while p = 0 once per recovery. Losses of segments
+	 * that START sent are ignored, unless tolerate_pct is 0.
 	 */
 	if ((tolerates && before(prior_delivered, ca->epoch.cut_delivered)) ||
 	    (!ca->p_q16 && before(tp->snd_una, ca->epoch.cut_seq)))
@@ -692,7 +699,6 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	}
 }
 
-/* Was anything lost? */
 static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
 			 bool quiet)
 {
@@ -704,9 +710,9 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 		satcc_answer(sk, ca, rs->prior_delivered, quiet);
 }
 
-/* A recovery begins. What RACK's timer has found no ACK tells of: it is one segment, as far
- * as is known. And while p = 0 this recovery is to have its answer also for a loss that was
- * told of within the last one.
+/* Called when a recovery begins. A loss that RACK's timer has detected comes without an ACK,
+ * so this counts it, as one segment. While p = 0 this also reacts for this recovery if an ACK
+ * reported the loss during the last one.
  */
 static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)
 {
@@ -720,8 +726,8 @@ static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)
 		satcc_answer(sk, ca, tp->delivered, satcc_is_quiet(ca));
 }
 
-/* HOLD has cut by a fifth and more, and the RTT is what it was? A competitor's queue is
- * longer or shorter by then, one of the flow's own is gone; it is the path that is longer.
+/* Has the path become longer? Yes if HOLD has cut W by a fifth or more and the RTT has not
+ * changed: the queue of another flow would have grown or shrunk, its own would be gone.
  */
 static bool satcc_is_longer(const struct satcc *ca)
 {
@@ -731,7 +737,7 @@ static bool satcc_is_longer(const struct satcc *ca)
 	       abs(more_us) < (s32)satcc_threshold_us(ca) / 2;
 }
 
-/* A round trip of ALONE is over. */
+/* Called at the end of a round trip in ALONE. */
 static void satcc_hold(struct satcc *ca, bool queue)
 {
 	if (!queue) {
@@ -761,7 +767,7 @@ static void satcc_hold(struct satcc *ca, bool queue)
 	ca->trimmed = !ca->trimmed;
 }
 
-/* A round trip of START is over: has it brought a quarter more? */
+/* Called at the end of a round trip in START: has bw grown by a quarter? */
 static void satcc_start_round(struct satcc *ca, const struct rate_sample *rs)
 {
 	u32 last = max(ca->bw[1], ca->bw[2]);
@@ -774,7 +780,7 @@ static void satcc_start_round(struct satcc *ca, const struct rate_sample *rs)
 		ca->flat_rounds++;
 }
 
-/* Once a round trip: the segments sent since the last time have come to be ACKed. */
+/* Runs once per round trip: when a segment sent after the last run is ACKed. */
 static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -805,15 +811,15 @@ static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sam
 	ca->bw[0] = 0;
 }
 
-/* Does the sysctl ask for a window that stands on what was sent lately? */
+/* Does the sysctl ask to reduce the window after idle? */
 static bool satcc_restarts(const struct sock *sk)
 {
 	return READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle);
 }
 
-/* What the application has left of W unused for a timeout's time, half of it goes (RFC
- * 2861), as the core does it for others. What the receiver leaves unused stays: its window
- * opens from 64 kB, and W was found by the first ten segments.
+/* If the application has not filled W for one RTO, halve the unused part of W (RFC 2861), as
+ * the core does for other policies. Keep W if the receiver's window limits the flow: it opens
+ * slowly from 64 kB, while the first ten segments already set W.
  */
 static void satcc_validate(struct sock *sk, struct satcc *ca)
 {
@@ -830,7 +836,7 @@ static void satcc_validate(struct sock *sk, struct satcc *ca)
 	satcc_reset_used(sk);
 }
 
-/* delivered is below 2^30: the rate's numerator fits 54 bits. */
+/* Update bw. delivered is below 2^30, so the numerator fits 54 bits. */
 static void satcc_update_bw(struct satcc *ca, const struct rate_sample *rs)
 {
 	u64 bw;
@@ -842,8 +848,8 @@ static void satcc_update_bw(struct satcc *ca, const struct rate_sample *rs)
 		ca->bw[0] = max_t(u64, ca->bw[0], min_t(u64, bw, U32_MAX));
 }
 
-/* cwnd = W, but after a timeout and after idleness by slow start, and while more is in
- * flight than W by what was delivered.
+/* Set cwnd to W. After a timeout and after idle cwnd grows to W by slow start. While more than
+ * W is in flight, cwnd falls with each delivery.
  */
 static void satcc_set_cwnd(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
@@ -863,7 +869,9 @@ static void satcc_set_cwnd(struct sock *sk, struct satcc *ca, const struct rate_
 	tcp_snd_cwnd_set(tp, clamp_t(u32, cwnd, 1, tp->snd_cwnd_clamp));
 }
 
-/* Not until a train has been timed: fq would pace it. */
+/* Set the pacing rate. Until the train is measured there is no rate, because fq would pace
+ * the train.
+ */
 static void satcc_pace(struct sock *sk, const struct satcc *ca)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -881,7 +889,7 @@ static void satcc_pace(struct sock *sk, const struct satcc *ca)
 	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
 }
 
-/* W is in segments, and what a segment is may change. */
+/* W is in segments, so it changes when the MSS changes. */
 static void satcc_update_mss(struct sock *sk, struct satcc *ca)
 {
 	u32 mss = min_t(u32, tcp_sk(sk)->mss_cache, U16_MAX);
@@ -893,7 +901,7 @@ static void satcc_update_mss(struct sock *sk, struct satcc *ca)
 	ca->mss = mss;
 }
 
-/* Obey a mark, or a full queue of this host: once for every state of the core's. */
+/* React to a mark, or to a full queue on this host, once per state of the core. */
 static void satcc_mark(struct sock *sk, struct satcc *ca)
 {
 	ca->marked = true;
@@ -944,7 +952,7 @@ static void satcc_in_ack_event(struct sock *sk, u32 flags)
 	ca->ece = !!(flags & CA_ACK_ECE);
 }
 
-/* A reduction begins, and why is not known yet: see satcc_set_state(). */
+/* A reduction begins. satcc_set_state() learns its cause. */
 static u32 satcc_ssthresh(struct sock *sk)
 {
 	struct satcc *ca = satcc_state(sk);
@@ -960,7 +968,7 @@ static u32 satcc_ssthresh(struct sock *sk)
 	return max(ca->w, 2U);
 }
 
-/* The reduction was for nothing, and so is what was learnt of the losses. */
+/* Undo a reduction, and discard what p learnt from the losses. */
 static u32 satcc_undo_cwnd(struct sock *sk)
 {
 	struct satcc *ca = satcc_state(sk);
@@ -978,8 +986,8 @@ static u32 satcc_undo_cwnd(struct sock *sk)
 	return max(tcp_snd_cwnd(tp), min(ca->w, tp->snd_cwnd_clamp));
 }
 
-/* Loss without a reduction is no timeout: the core sends again what was too long for the
- * path. Where no queue showed, growth does not wait after a timeout.
+/* Loss without a reduction is no timeout: the core resends segments that were too long for
+ * the path. After a timeout without a queue, PROBE does not wait.
  */
 static void satcc_timeout(struct sock *sk, struct satcc *ca)
 {
@@ -994,8 +1002,8 @@ static void satcc_timeout(struct sock *sk, struct satcc *ca)
 		ca->epoch.w_max = ca->epoch.prior_w_max;
 }
 
-/* Called before the state changes. CWR is for a mark or for a full queue of this host; or
- * for a tail loss that a probe has repaired, and then it is over within the same ACK.
+/* Called before the state changes. CWR means a mark or a full queue on this host. CWR also
+ * follows a tail loss that a tail loss probe has repaired, and then ends within the same ACK.
  */
 static void satcc_set_state(struct sock *sk, u8 new_state)
 {
@@ -1013,8 +1021,8 @@ static void satcc_set_state(struct sock *sk, u8 new_state)
 	ca->reduced = false;
 }
 
-/* Nothing was in flight, and a segment leaves. After idleness cwnd is halved for every
- * timeout's time, and goes by slow start to three quarters of W, as it does with others.
+/* A segment leaves when nothing was in flight. After idle cwnd is halved for every RTO that
+ * has passed, and then grows to 3/4 W by slow start, as with other policies.
  */
 static void satcc_tx_start(struct sock *sk)
 {
@@ -1027,7 +1035,7 @@ static void satcc_tx_start(struct sock *sk)
 	ca->ece = false;
 	if (tp->packets_out || idle <= 0)
 		return;
-	/* CUBIC's clock stands still while nothing is sent */
+	/* CUBIC's clock stops while nothing is sent. */
 	if (ca->mode != SATCC_START)
 		ca->epoch.begin_ms += jiffies_to_msecs(idle);
 	if (idle <= rto || !satcc_restarts(sk))
@@ -1052,8 +1060,8 @@ static void satcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 		satcc_tx_start(sk);
 }
 
-/* Before, in or long after the handshake, and on bytes of another policy. Only what a fresh
- * flow sends first is a train.
+/* May run before, in or long after the handshake, and on the bytes of another policy. Only a
+ * flow that has sent nothing has a train to measure.
  */
 static void satcc_init(struct sock *sk)
 {
@@ -1074,8 +1082,8 @@ static void satcc_init(struct sock *sk)
 	satcc_pace(sk, ca);
 }
 
-/* Segments delivered, but not in order, stay in the buffer until a hole before them is
- * filled: a round trip and more where one recovery follows the other.
+/* Segments delivered out of order stay in the send buffer until the hole before them is
+ * filled. That takes more than a round trip when one recovery follows the other.
  */
 static u32 satcc_sndbuf_expand(struct sock *sk)
 {
@@ -1087,8 +1095,8 @@ static u32 __maybe_unused satcc_min_tso_segs(struct sock *sk)
 	return satcc_pacing_min_tso_segs(sk, true);
 }
 
-/* In the slot of Vegas, which ss(8) knows: enabled = START is over, rttcnt = W, rtt = srtt,
- * minrtt = RTT_min; us.
+/* Fills the record of Vegas, which ss(8) knows: enabled = START is over, rttcnt = W, rtt =
+ * srtt in us, minrtt = RTT_min in us.
  */
 static size_t satcc_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The logger; see satcc_log_main.c and, for the records, the *_trace.h. */
+/* The logger. satcc_log_main.c describes it, and the *_trace.h the records. */
 #ifndef _SATCC_LOG_H
 #define _SATCC_LOG_H
 
@@ -9,7 +9,7 @@
 
 #include "compat.h"
 
-/* What changed the window. The numbers are those of the events; new ones are appended. */
+/* Causes of a change of the window. Events contain these numbers, so append new ones. */
 enum {
 	SATCC_LOG_FIRST,
 	SATCC_LOG_INIT,
@@ -31,18 +31,18 @@ struct satcc_log_window {
 	u32	clamp;
 };
 
-/* What is known of a segment from its header. */
+/* A segment, from its header. */
 struct satcc_log_segment {
 	u64	wstamp_ns;	/* earliest departure */
-	u64	sent_orig;	/* bytes, it included, without retransmissions */
+	u64	sent_orig;	/* bytes up to its end, without retransmissions */
 	u32	seq;
 	u32	len;		/* payload, bytes */
-	u32	segs;		/* handed to IP with it */
+	u32	segs;		/* segments in the same packet for IP */
 	u8	flags;
 	u8	retrans;
 };
 
-/* Which callback. The numbers are those of the event cc_call; new ones are appended. */
+/* Callbacks. The event cc_call contains these numbers, so append new ones. */
 enum {
 	SATCC_CALL_INIT = 1,
 	SATCC_CALL_RELEASE,
@@ -57,12 +57,12 @@ enum {
 	SATCC_CALL_CWND_EVENT_TX_START,
 };
 
-/* ICSK_CA_PRIV_SIZE, but as a number: the event's format has its text. */
+/* ICSK_CA_PRIV_SIZE as a number, because the event's format shows the text of the macro. */
 #define SATCC_CALL_PRIV	104
 
-/* What a callback may change. */
+/* The values that a callback may change. */
 struct satcc_call_state {
-	u64	pacing_rate;	/* bytes per second; U64_MAX is none */
+	u64	pacing_rate;	/* bytes per second; U64_MAX means none */
 	u32	cwnd;
 	u32	ssthresh;
 	u32	in_flight;
@@ -74,7 +74,7 @@ struct satcc_call_state {
 	u8	priv[SATCC_CALL_PRIV];
 };
 
-/* Of a rate sample. */
+/* Fields of a rate sample. */
 struct satcc_call_rate {
 	s32	delivered;
 	s32	interval_us;
@@ -87,7 +87,7 @@ struct satcc_call_rate {
 	u8	is_retrans;
 };
 
-/* A call of a callback and the connection as it found it; see satcc_log_call_trace.h. */
+/* A call of a callback, with the connection's state before it; see satcc_log_call_trace.h. */
 struct satcc_call {
 	struct sock		*sk;
 	struct satcc_call_state	old;
@@ -131,7 +131,7 @@ struct satcc_call {
 	u8			rate_app_limited;
 };
 
-/* Whose a record is. */
+/* The socket of a record. */
 struct satcc_log_names {
 	u64		cookie;
 	struct in6_addr	saddr;
@@ -163,7 +163,7 @@ static inline void satcc_log_names(struct sock *sk, struct satcc_log_names *name
 	ipv6_addr_set_v4mapped(inet->inet_daddr, &names->daddr);
 }
 
-/* For filters: host order, 0 if it is of the other family. */
+/* For filters: the address in host order, 0 if it is IPv6. */
 static inline u32 satcc_log_v4(const struct in6_addr *addr)
 {
 	return ipv6_addr_v4mapped(addr) ? ntohl(addr->s6_addr32[3]) : 0;
@@ -174,13 +174,13 @@ static inline u64 satcc_log_upper(const struct in6_addr *addr)
 	return (u64)ntohl(addr->s6_addr32[0]) << 32 | ntohl(addr->s6_addr32[1]);
 }
 
-/* The window last seen of a socket, see satcc_log_flow.c. */
+/* The last window of a socket, see satcc_log_flow.c. */
 struct satcc_log_flow {
 	struct hlist_node	node;
 	const struct sock	*sk;
 	u64			cookie;
 	struct satcc_log_window	window;
-	u8			cause;	/* SATCC_LOG_, of what happens now */
+	u8			cause;	/* SATCC_LOG_ of a change that happens now */
 	bool			acking;	/* in tcp_ack() */
 };
 
@@ -191,33 +191,33 @@ int satcc_log_flows_alloc(void);
 void satcc_log_flows_free(void);
 unsigned long satcc_log_flows_lost(void);
 
-#define SATCC_LOG_NAME		32	/* more than a function's name has here */
+#define SATCC_LOG_NAME		32	/* longer than each hooked function's name */
 
-/* A function whose entry is hooked, see satcc_log_hook.c. */
+/* A function with a hook on entry, see satcc_log_hook.c. */
 struct satcc_log_entry {
 	const char	*function;	/* NULL ends the table */
 	void		(*hook)(struct sock *sk, struct pt_regs *regs);
-	unsigned long	address;	/* 0: not known yet */
+	unsigned long	address;	/* 0 = not known yet */
 	u8		events;
 	bool		attached;
 };
 
-/* A function whose return is hooked too. */
+/* A function with hooks on entry and return. */
 struct satcc_log_pair {
 	struct kretprobe	probe;
 	const char		*function;	/* NULL ends the table */
 	u8			events;
-	u8			cause;		/* of what it changes */
+	u8			cause;		/* SATCC_LOG_ of its changes */
 	bool			attached;
 };
 
-/* What the return has to know. */
+/* Passed from the hook on entry to the hook on return. */
 struct satcc_log_call {
 	const struct satcc_log_pair	*pair;
 	struct sock			*sk;
 	u32				ack;
 	u32				len;
-	u8				cause;	/* of before */
+	u8				cause;	/* flow->cause before the call */
 };
 
 #define SATCC_LOG_ENTRIES	5

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The logger's event cc_call: what a congestion control is told and what it does.
+/* The logger's event cc_call: the arguments and results of a congestion control's callbacks.
  *
  *   modprobe satcc_log callbacks_of=cubic,hybla
  *   echo 1 > /sys/kernel/tracing/events/satcc/cc_call/enable
  *
- * Each callback in the tcp_congestion_ops of those named is hooked at its address, its
- * entry and its return, so the congestion control need know nothing of this. A function
- * that two of them share is hooked once. A call counts if the function is that callback
- * of the socket's own congestion control and that is one of those named: what a callback
- * calls to help it is no call of its own, what another congestion control does neither.
+ * The logger hooks entry and return of each callback in the tcp_congestion_ops of the named
+ * congestion controls, so these need no change. It hooks a function that two of them share
+ * once. It records a call if the function is this callback of the socket's own congestion
+ * control, and that one is named. So it does not record a function that a callback calls as
+ * a helper, or the calls of other congestion controls.
  *
- * A congestion control stays loaded while it is named.
+ * A named congestion control stays loaded.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -30,7 +30,7 @@
 
 #define SATCC_CALL_NAMES	8	/* congestion controls at once */
 
-/* Where tcp_congestion_ops has its callbacks, by SATCC_CALL_. */
+/* Offsets of the callbacks in tcp_congestion_ops, by SATCC_CALL_. */
 static const u16 satcc_call_members[] = {
 	[SATCC_CALL_INIT] = offsetof(struct tcp_congestion_ops, init),
 	[SATCC_CALL_RELEASE] = offsetof(struct tcp_congestion_ops, release),
@@ -48,14 +48,14 @@ static const u16 satcc_call_members[] = {
 #endif
 };
 
-/* A function that is some congestion control's callback. */
+/* A hooked callback. */
 struct satcc_call_hook {
 	struct kretprobe	probe;
 	void			*function;
 	u8			call;		/* SATCC_CALL_ */
 };
 
-/* Those named. */
+/* The named congestion controls. */
 struct satcc_call_list {
 	const struct tcp_congestion_ops	*ops[SATCC_CALL_NAMES];
 	unsigned int			count;
@@ -66,15 +66,15 @@ struct satcc_call_list {
 static struct satcc_call_list satcc_call_list;
 
 static struct satcc_call_hook *satcc_call_hooks;
-static struct kretprobe **satcc_call_probes;	/* of the hooks, as they are registered */
+static struct kretprobe **satcc_call_probes;	/* the hooks' probes, for (un)registration */
 static unsigned int satcc_call_count;
 static bool satcc_call_on;
 
-/* Of hooks that are gone. */
+/* Calls missed by hooks that have been removed. */
 static unsigned long satcc_call_missed;
 
-/* For all of the above. Not held while a module is loaded: that waits for the lock that
- * the kernel holds when it turns an event on.
+/* Protects all of the above. Do not hold it while a module is loaded: loading waits for the
+ * lock that the kernel holds when it turns an event on.
  */
 static DEFINE_MUTEX(satcc_call_lock);
 
@@ -133,7 +133,7 @@ static void satcc_call_rate(struct satcc_call *call, const struct rate_sample *r
 	};
 }
 
-/* The arguments after the socket. */
+/* Read the arguments after the socket. */
 static void satcc_call_arguments(struct satcc_call *call, struct pt_regs *regs)
 {
 	const struct ack_sample *sample;
@@ -178,7 +178,7 @@ static int satcc_call_enter(struct kretprobe_instance *ri, struct pt_regs *regs)
 	const struct satcc_call_hook *hook;
 
 	if (!probe)
-		return 1;	/* the hook is being taken out */
+		return 1;	/* the hook is being removed */
 	hook = container_of(probe, struct satcc_call_hook, probe);
 	if (satcc_call_member(ops, hook->call) != hook->function || !satcc_call_is_named(ops))
 		return 1;
@@ -240,7 +240,7 @@ static int satcc_call_return(struct kretprobe_instance *ri, struct pt_regs *regs
 
 /* -- On and off --------------------------------------------------------------- */
 
-/* Have a hook for this callback, if there is none yet. */
+/* Prepare a hook for this callback unless there is one. */
 static void satcc_call_add(const struct tcp_congestion_ops *ops, u8 call)
 {
 	void *function = satcc_call_member(ops, call);
@@ -304,8 +304,8 @@ static int satcc_call_attach(void)
 		for (call = 1; call < ARRAY_SIZE(satcc_call_members); call++)
 			satcc_call_add(satcc_call_list.ops[i], call);
 
-	/* One after the other, which costs no more than register_kretprobes() and tells
-	 * whose fault it is; out all at once, which spares waiting for each.
+	/* Register one by one, which takes no longer than register_kretprobes() and shows
+	 * which one failed. Unregister all at once, to wait only once.
 	 */
 	for (i = 0; i < satcc_call_count; i++) {
 		err = register_kretprobe(satcc_call_probes[i]);
@@ -332,7 +332,7 @@ int satcc_log_call_reg(void)
 	int err = 0;
 
 	mutex_lock(&satcc_call_lock);
-	if (!satcc_call_on) {	/* 6.1 does not undo what failed later */
+	if (!satcc_call_on) {	/* 6.1 may call this again after a later failure */
 		err = satcc_call_attach();
 		satcc_call_on = !err;
 	}
@@ -366,8 +366,9 @@ unsigned long satcc_log_call_lost(void)
 
 /* -- The parameter ------------------------------------------------------------ */
 
-/* The kernel tells nobody its table of congestion controls; a socket has its own. Loads
- * the module if need be, and keeps it.
+/* Returns a congestion control, and takes a reference to its module. The kernel does not
+ * export its table of congestion controls, but a socket has a pointer to its own. Setting it
+ * on a socket also loads the module.
  */
 static const struct tcp_congestion_ops *satcc_call_find(const char *name)
 {
@@ -433,7 +434,7 @@ fail:
 	return err;
 }
 
-/* While it is not: names are only kept. */
+/* Before this is set, the parameter's setter only stores the names. */
 static bool satcc_call_is_loaded;
 
 static int satcc_call_set(const char *val, const struct kernel_param *kp)
@@ -481,7 +482,7 @@ static const struct kernel_param_ops satcc_call_ops = {
 module_param_cb(callbacks_of, &satcc_call_ops, NULL, 0644);
 MODULE_PARM_DESC(callbacks_of, "congestion controls whose calls the event cc_call records, 8 at most; commas between");
 
-/* Those that the module was loaded with. Until it returns nobody writes the parameter. */
+/* Look up the names given at load. Nobody writes the parameter before this returns. */
 int __init satcc_log_call_init(void)
 {
 	int err;
@@ -493,7 +494,7 @@ int __init satcc_log_call_init(void)
 	return err;
 }
 
-/* Hooks that are still on, until the kernel turns the event off, then find nobody named. */
+/* Hooks may stay until the kernel turns the event off; after this they find no name. */
 void satcc_log_call_exit(void)
 {
 	satcc_call_let_go(&satcc_call_list);

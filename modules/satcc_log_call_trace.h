@@ -4,8 +4,8 @@
  *   cc_call	a callback of a congestion control named in the parameter callbacks_of has
  *		returned
  *
- * It begins as the logger's other events do, see satcc_log_trace.h. Values of before the
- * call have _old in their name where there is one of after it too.
+ * It begins with the fields that all events of the logger have, see satcc_log_trace.h. If a
+ * value is recorded before and after the call, the name of the former ends in _old.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM satcc
@@ -46,20 +46,21 @@ TRACE_DEFINE_ENUM(SATCC_CALL_CWND_EVENT_TX_START);
 			 { SATCC_CALL_CONG_CONTROL, "cong_control" },	\
 			 { SATCC_CALL_CWND_EVENT_TX_START, "cwnd_event_tx_start" })
 
-/* mstamp_us	TCP's clock, as of the packet that is worked on
+/* mstamp_us	TCP's clock at the packet being processed
  * ack		cong_avoid: its argument
  * arg		cong_avoid: segments acknowledged; set_state: the new state; cwnd_event: the
  *		event; in_ack_event, cong_control: flags; pkts_acked: segments
- * rtt_us	pkts_acked, cong_control: of this ACK; -1 none
- * ret		ssthresh, undo_cwnd: what they returned
- * min_rtt_us	as tcp_min_rtt() has it, ~0 none
- * srtt_us8	8 times the smoothed RTT
- * cwnd_limited	what tcp_is_cwnd_limited() says
+ * rtt_us	pkts_acked, cong_control: RTT sample of this ACK; -1 = none
+ * ret		ssthresh, undo_cwnd: return value
+ * min_rtt_us	tcp_min_rtt(); ~0 = none
+ * srtt_us8	8 times srtt
+ * cwnd_limited	tcp_is_cwnd_limited()
  * tcp_state	sk_state: TCP_ESTABLISHED 1, TCP_SYN_SENT 2, ...
- * rs_...	cong_control: of the rate sample
- * priv		the congestion control's own bytes
+ * rs_...	cong_control: fields of the rate sample
+ * priv		the congestion control's private bytes
  *
- * The rest are the fields of struct tcp_sock by that name, as the call found them.
+ * The other fields have the names of fields of struct tcp_sock, and their values before the
+ * call.
  */
 TRACE_EVENT_FN(cc_call,
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the logger's events have in common: whose a record is, see satcc_log_trace.h. */
+/* The fields that all events of the logger share; satcc_log_trace.h describes them. */
 #ifndef _SATCC_LOG_ENTRY_TRACE_H
 #define _SATCC_LOG_ENTRY_TRACE_H
 

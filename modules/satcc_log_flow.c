@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The logger's table of sockets: what has been seen of each, laid out before there are
- * hooks. Hooks run where nothing may be allocated, no lock may sleep and the bottom half
- * must stay as it is: with preemption off, on PREEMPT_RT too, and within kprobes, where a
- * softirq would have its own hooks missed.
+/* The logger's table of sockets, with the last window of each. It is allocated before there
+ * are hooks, because hooks may not allocate, sleep, or enable bottom halves: they run with
+ * preemption off, on PREEMPT_RT too, and within kprobes, where the hooks of a softirq would
+ * be missed.
  *
- * A flow is in the table from its socket's first record until the socket is destroyed.
- * What is in it is under that socket's lock; where it is, under its bucket's. For a socket
- * that finds the table full there are no records, which is counted at each hook that
- * would have looked.
+ * A flow is in the table from its socket's first record until the socket is destroyed. The
+ * socket's lock protects its content; the lock of its bucket protects its place in the list.
+ * A socket that finds the table full has no records; each of its hooks counts as lost.
  */
 #include <linux/hash.h>
 #include <linux/mm.h>
@@ -26,14 +25,14 @@ struct satcc_log_bucket {
 };
 
 struct satcc_log_table {
-	raw_spinlock_t		lock;		/* for what is free */
+	raw_spinlock_t		lock;		/* protects the list free */
 	struct hlist_head	free;
 	struct satcc_log_flow	*flows;
 	struct satcc_log_bucket	*buckets;
 	unsigned int		bits;
 };
 
-/* There while windows are followed. */
+/* Allocated while cwnd_changed is on. */
 static struct satcc_log_table __rcu *satcc_log_table;
 
 static atomic_long_t satcc_log_no_room;
@@ -53,7 +52,9 @@ static struct satcc_log_bucket *satcc_log_bucket(struct satcc_log_table *table,
 	return &table->buckets[hash_ptr(sk, table->bits)];
 }
 
-/* The flow of a socket whose lock is held, NULL if it is not in the table. */
+/* Returns the flow of a socket, NULL if it is not in the table. The caller holds the socket's
+ * lock.
+ */
 struct satcc_log_flow *satcc_log_flow_find(const struct sock *sk)
 {
 	struct satcc_log_table *table = satcc_log_table_get();
@@ -74,7 +75,7 @@ struct satcc_log_flow *satcc_log_flow_find(const struct sock *sk)
 	return flow;
 }
 
-/* Give a socket that has none a flow; NULL if there is no room. */
+/* Add a flow for a socket that has none. Returns NULL if the table is full. */
 struct satcc_log_flow *satcc_log_flow_add(const struct sock *sk)
 {
 	struct satcc_log_table *table = satcc_log_table_get();
@@ -105,7 +106,7 @@ struct satcc_log_flow *satcc_log_flow_add(const struct sock *sk)
 	return flow;
 }
 
-/* Take a flow from its socket, whose lock is held. */
+/* Remove a flow from the table. The caller holds the socket's lock. */
 void satcc_log_flow_remove(struct satcc_log_flow *flow)
 {
 	struct satcc_log_table *table = satcc_log_table_get();
@@ -113,7 +114,7 @@ void satcc_log_flow_remove(struct satcc_log_flow *flow)
 	unsigned long irqs;
 
 	if (!table)
-		return;		/* on its way out, whole */
+		return;		/* the whole table is being freed */
 
 	bucket = satcc_log_bucket(table, flow->sk);
 	raw_spin_lock_irqsave(&bucket->lock, irqs);
@@ -132,7 +133,7 @@ static void satcc_log_table_free(struct satcc_log_table *table)
 	kfree(table);
 }
 
-/* Lay the table out, empty. To be called while there is none. */
+/* Allocate an empty table. Only called while there is none. */
 int satcc_log_flows_alloc(void)
 {
 	unsigned int i, flows = satcc_param(flows);
@@ -159,7 +160,7 @@ int satcc_log_flows_alloc(void)
 	return 0;
 }
 
-/* The hooks that other events share stay; they may be in the middle of a look. */
+/* Hooks that other events need stay and may be using the table, so wait for them. */
 void satcc_log_flows_free(void)
 {
 	struct satcc_log_table *table = rcu_dereference_protected(satcc_log_table, true);
@@ -169,7 +170,7 @@ void satcc_log_flows_free(void)
 	satcc_log_table_free(table);
 }
 
-/* Looks at sockets for which there was no room. */
+/* Returns the number of hooks that ran for sockets without room in the table. */
 unsigned long satcc_log_flows_lost(void)
 {
 	return atomic_long_read(&satcc_log_no_room);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The logger's hooks, in and out. To take an ftrace_ops or a kretprobe out waits until
- * every processor and task has left it, for which the kernel holds a lock that all of
- * tracefs and every module that is loaded need. So the hooks on entry are one ftrace_ops,
- * which looks up by address whose turn it is, and those on return go in one batch.
+/* Installs and removes the logger's hooks. Removing an ftrace_ops or a kretprobe waits until
+ * every CPU and task has left it. During that time the kernel holds a lock that all of
+ * tracefs and the loading of modules need. So all hooks on entry share one ftrace_ops, which
+ * finds the hook by address, and all hooks on return are removed in one batch.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -13,12 +13,12 @@
 #include "compat.h"
 #include "satcc_log.h"
 
-/* ftrace's place is within so many bytes of a function's start: after what the
- * architecture wants first there.
+/* ftrace's call is within this many bytes of a function's start, after the instructions
+ * that the architecture needs first.
  */
 #define SATCC_LOG_PROLOGUE	16
 
-/* Of hooks that are gone. */
+/* Calls missed by hooks that have been removed. */
 static unsigned long satcc_log_missed;
 
 /* -- On entry ----------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static void satcc_log_entered(unsigned long ip, unsigned long parent_ip,
 	struct pt_regs *regs = satcc_ftrace_get_regs(fregs);
 	const struct satcc_log_entry *entry;
 
-	/* For satcc_log_flows_free() to wait for: ftrace has no such section. */
+	/* satcc_log_flows_free() waits for this section; ftrace itself has none. */
 	rcu_read_lock();
 	for (entry = satcc_log_entries; entry->function; entry++) {
 		if (ip - entry->address < SATCC_LOG_PROLOGUE) {
@@ -40,8 +40,8 @@ static void satcc_log_entered(unsigned long ip, unsigned long parent_ip,
 	rcu_read_unlock();
 }
 
-/* PERMANENT: with the sysctl kernel.ftrace_enabled anyone could else stop these hooks,
- * and records would be missing that nobody counts. The sysctl is refused meanwhile.
+/* PERMANENT makes the kernel refuse to clear the sysctl kernel.ftrace_enabled. That would
+ * stop these hooks, and nothing would count the missing records.
  */
 static struct ftrace_ops satcc_log_ops = {
 	.func	= satcc_log_entered,
@@ -50,7 +50,9 @@ static struct ftrace_ops satcc_log_ops = {
 
 static bool satcc_log_ops_on;
 
-/* Where a function is, only kprobes tell a module: by one that is never armed. */
+/* Find the addresses of functions. A module can only learn these from a kprobe; this one
+ * is never armed.
+ */
 static int satcc_log_find_entries(u8 events)
 {
 	struct kprobe *probes[SATCC_LOG_ENTRIES];
@@ -83,8 +85,8 @@ static int satcc_log_find_entries(u8 events)
 	return err;
 }
 
-/* Have ftrace's filter name the entries that these events need. It is never empty while
- * the hooks are on: that would mean every function.
+/* Set ftrace's filter to the entries that these events need. It must never be empty while
+ * the hooks are on, because an empty filter means every function.
  */
 static int satcc_log_set_entries(u8 events)
 {
@@ -93,7 +95,7 @@ static int satcc_log_set_entries(u8 events)
 	bool wanted;
 	int err;
 
-	/* First all that come, then all that go. */
+	/* First add all new entries, then remove the others. */
 	for (wanted = true; ; wanted = false) {
 		for (entry = satcc_log_entries; entry->function; entry++) {
 			if (entry->attached == wanted || !!(entry->events & events) != wanted)
@@ -119,7 +121,7 @@ static void satcc_log_detach_entries(void)
 	if (satcc_log_ops_on)
 		unregister_ftrace_function(&satcc_log_ops);
 	satcc_log_ops_on = false;
-	/* An empty filter takes no memory. */
+	/* Empty the filter, to free its memory. */
 	ftrace_set_filter(&satcc_log_ops, NULL, 0, 1);
 	for (entry = satcc_log_entries; entry->function; entry++)
 		entry->attached = false;
@@ -155,7 +157,7 @@ static int satcc_log_attach_entries(u8 events)
 
 /* -- On return ---------------------------------------------------------------- */
 
-/* As many calls at once as there may be threads that were interrupted in one. */
+/* Returns maxactive: one instance for each task that may be interrupted in the function. */
 int satcc_log_max_active(void)
 {
 	return max(64U, 16 * num_possible_cpus());
@@ -203,8 +205,8 @@ static int satcc_log_attach_pairs(u8 events)
 		pair->attached = false;
 	}
 
-	/* One after the other, which takes no longer than register_kretprobes() does and
-	 * tells which one failed.
+	/* Register one by one, which takes no longer than register_kretprobes() and shows
+	 * which one failed.
 	 */
 	for (pair = satcc_log_pairs; pair->function; pair++) {
 		if (pair->attached || !(pair->events & events))
@@ -217,7 +219,7 @@ static int satcc_log_attach_pairs(u8 events)
 	return 0;
 }
 
-/* Have the hooks that these events need, and no others. */
+/* Install the hooks that these events need and remove all others. */
 int satcc_log_attach(u8 events)
 {
 	int err = satcc_log_attach_entries(events);
@@ -225,7 +227,7 @@ int satcc_log_attach(u8 events)
 	return err ?: satcc_log_attach_pairs(events);
 }
 
-/* Calls that hooks on return have missed so far. */
+/* Returns the number of calls that hooks on return have missed so far. */
 unsigned long satcc_log_hooks_missed(void)
 {
 	unsigned long missed = READ_ONCE(satcc_log_missed);

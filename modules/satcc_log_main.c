@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* satcc_log: what TCP does, as trace events
+/* satcc_log: TCP's segments, ACKs and window changes as trace events
  *
- * Multi-TCP's three logs (Caini et al. 2008, 4.1), which took a patched kernel, for
- * the kernel as it is and for every congestion control: each segment handed to IP,
- * each ACK, each change of the window with what changed it. satcc_log_trace.h has the
- * fields; tools/satcc-log records them. A fourth event, each call of a congestion
- * control, is in satcc_log_call.c; what the hooks know of sockets is kept by
- * satcc_log_flow.c, and satcc_log_hook.c puts hooks in and takes them out.
+ * These are the three logs of Multi-TCP (Caini et al. 2008, 4.1), which needed a patched
+ * kernel. Here they work with an unpatched kernel and any congestion control: each segment
+ * handed to IP, each ACK, each change of the window with its cause. satcc_log_trace.h
+ * describes the fields; tools/satcc-log records them. satcc_log_call.c has a fourth event,
+ * each call of a congestion control. satcc_log_flow.c keeps the table of sockets, and
+ * satcc_log_hook.c installs and removes hooks.
  *
  *   modprobe satcc_log
  *   cd /sys/kernel/tracing
@@ -15,18 +15,18 @@
  *   echo 1 > events/satcc/cwnd_changed/enable
  *   cat trace_pipe
  *
- * The kernel has no tracepoints for this. An event that is enabled puts hooks into the
- * functions it needs: on entry by ftrace, which loses none; on return by a kretprobe,
- * which is missed if an interrupt falls into the few instructions of another. What was
- * missed is counted in the parameter `lost`. While no event is enabled there are no
- * hooks. Enabling fails, and the kernel log says why, if a function is not there to be
- * hooked: another version's, or made part of its caller by the compiler.
+ * The kernel has no tracepoints for this. An enabled event hooks the functions it needs: on
+ * entry by ftrace, which misses no call; on return by a kretprobe, which misses a call if an
+ * interrupt comes within the few instructions of another kretprobe. The parameter `lost`
+ * counts missed calls. While no event is enabled there are no hooks. Enabling an event
+ * fails if a function cannot be hooked, because this kernel does not have it or because the
+ * compiler has inlined it. The kernel log then names the function.
  *
- * All hooks are called with the socket's lock held, or what stands for it in softirq.
+ * Every hook runs with the socket locked, in softirq by its spinlock.
  *
- * No change goes unseen: the window last seen is kept for each socket, and compared at
- * every hook. What is found at a hook that does not change the window itself was
- * changed since the hook before it, by what was under way then: flow->cause.
+ * The logger misses no change: it keeps the last window of each socket and compares it at
+ * every hook. If a hook that does not change the window finds a change, this happened since
+ * the hook before, and flow->cause has its cause.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -51,8 +51,8 @@ static struct satcc_log_window satcc_log_window(const struct sock *sk)
 	};
 }
 
-/* The flow of a socket that has, or had, a connection; NULL if there is none, or no
- * room for it, or cwnd_changed is off.
+/* Returns the flow of a socket that has, or had, a connection. Returns NULL if there is no
+ * connection, if the table is full, or if cwnd_changed is off.
  */
 static struct satcc_log_flow *satcc_log_flow(struct sock *sk)
 {
@@ -69,7 +69,7 @@ static struct satcc_log_flow *satcc_log_flow(struct sock *sk)
 	if (sk->sk_state == TCP_CLOSE || sk->sk_state == TCP_LISTEN)
 		return NULL;
 
-	/* A new one, or a new socket in an old one's place. */
+	/* A new socket, perhaps at the address of an old one. */
 	if (!flow)
 		flow = satcc_log_flow_add(sk);
 	if (!flow)
@@ -84,10 +84,10 @@ static struct satcc_log_flow *satcc_log_flow(struct sock *sk)
 	return flow;
 }
 
-/* Is a change that no hook was around for the core's tcp_cwnd_application_limited()?
- * That is part of its callers, but does what nothing else does: forgets what was used
- * of the window, goes down to halfway to that, and has ssthresh at 3/4 at least. An MTU
- * probe under way takes one segment from the window and may look the same.
+/* Did the core's tcp_cwnd_application_limited() make this change, which no hook has seen? The
+ * compiler inlines that function, but no other code has its effects: it clears snd_cwnd_used,
+ * lowers cwnd to halfway between cwnd and snd_cwnd_used, and raises ssthresh to at least 3/4
+ * of cwnd. An MTU probe in progress takes one segment from cwnd and may look the same.
  */
 static bool satcc_log_is_app_limited(const struct sock *sk,
 				     const struct satcc_log_window *old,
@@ -98,7 +98,7 @@ static bool satcc_log_is_app_limited(const struct sock *sk,
 	       window->ssthresh == max(old->ssthresh, (old->cwnd >> 1) + (old->cwnd >> 2));
 }
 
-/* Report what has changed since the last look, if anything. */
+/* Report a change since the last hook, if there is one. */
 static void satcc_log_look(struct sock *sk, struct satcc_log_flow *flow, u8 reason)
 {
 	struct satcc_log_window window = satcc_log_window(sk);
@@ -116,7 +116,7 @@ static void satcc_log_look(struct sock *sk, struct satcc_log_flow *flow, u8 reas
 
 /* -- Hooks on entry ----------------------------------------------------------- */
 
-/* One record for each segment that a packet will be cut into, as it will be. */
+/* Make one record for each segment that the packet will be cut into. */
 static void satcc_log_segments(struct sock *sk, const struct sk_buff *skb)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -143,8 +143,8 @@ static void satcc_log_segments(struct sock *sk, const struct sk_buff *skb)
 	} while (left);
 }
 
-/* ip_queue_xmit(sk, skb, ...), inet6_csk_xmit(sk, skb, ...): the header is written, and
- * what tp counts has been counted, but snd_nxt is yet to move over new data.
+/* ip_queue_xmit(sk, skb, ...), inet6_csk_xmit(sk, skb, ...): the core has written the header
+ * and updated tp's counters, but has not yet moved snd_nxt over new data.
  */
 static void satcc_log_sent(struct sock *sk, struct pt_regs *regs)
 {
@@ -161,9 +161,9 @@ static void satcc_log_sent(struct sock *sk, struct pt_regs *regs)
 		satcc_log_segments(sk, (void *)regs_get_kernel_argument(regs, 1));
 }
 
-/* tcp_set_ca_state(sk, state): on an ACK a reduction begins or ends, which is no
- * function of its own. CWR begins and ends before the call, Recovery ends after it:
- * until satcc_log_rate().
+/* tcp_set_ca_state(sk, state): on an ACK a reduction begins or ends without a function that
+ * could be hooked. CWR begins and ends before this call. Recovery ends between this call and
+ * satcc_log_rate().
  */
 static void satcc_log_state(struct sock *sk, struct pt_regs *regs)
 {
@@ -198,7 +198,7 @@ static void satcc_log_rate(struct sock *sk, struct pt_regs *regs)
 		flow->cause = SATCC_LOG_ACK;
 }
 
-/* tcp_v4_destroy_sock(sk), of IPv6 too. */
+/* tcp_v4_destroy_sock(sk), which the core also calls for IPv6. */
 static void satcc_log_destroy(struct sock *sk, struct pt_regs *regs)
 {
 	struct satcc_log_flow *flow = satcc_log_flow_find(sk);
@@ -213,7 +213,7 @@ static void satcc_log_destroy(struct sock *sk, struct pt_regs *regs)
 
 /* -- Hooks on entry and return ------------------------------------------------- */
 
-/* NULL while the hook is being taken out. */
+/* Returns NULL while the hook is being removed. */
 static const struct satcc_log_pair *satcc_log_pair(struct kretprobe_instance *ri)
 {
 	struct kretprobe *probe = satcc_kretprobe(ri);
@@ -221,7 +221,9 @@ static const struct satcc_log_pair *satcc_log_pair(struct kretprobe_instance *ri
 	return probe ? container_of(probe, struct satcc_log_pair, probe) : NULL;
 }
 
-/* Proportional rate reduction is of CWR and Recovery alike. */
+/* Returns the cause of the hooked function's changes. tcp_cwnd_reduction() runs in CWR and in
+ * Recovery.
+ */
 static u8 satcc_log_cause(const struct sock *sk, const struct satcc_log_pair *pair)
 {
 	if (pair->cause == SATCC_LOG_RECOVERY &&
@@ -241,7 +243,7 @@ int satcc_log_enter(struct kretprobe_instance *ri, struct pt_regs *regs)
 
 	call->pair = satcc_log_pair(ri);
 	if (!call->pair)
-		return 1;	/* the hook is being taken out */
+		return 1;	/* the hook is being removed */
 
 	pair = call->pair;
 	flow = satcc_log_flow(sk);
@@ -331,7 +333,7 @@ struct satcc_log_pair satcc_log_pairs[SATCC_LOG_PAIRS + 1] = {
 	{ }
 };
 
-/* The events that are on. The kernel calls the functions below one at a time. */
+/* The enabled events. The kernel calls the functions below one at a time. */
 static u8 satcc_log_events;
 
 static int satcc_log_enable(u8 event, const char *name)
@@ -379,7 +381,7 @@ int satcc_log_window_reg(void)
 {
 	int err;
 
-	if (satcc_log_events & SATCC_LOG_WINDOW)	/* 6.1 does not undo what failed later */
+	if (satcc_log_events & SATCC_LOG_WINDOW)	/* 6.1 may retry after a later failure */
 		return 0;
 
 	err = satcc_log_flows_alloc();
@@ -417,8 +419,8 @@ static int __init satcc_log_init(void)
 	return satcc_log_call_init();
 }
 
-/* Events that are still on are turned off by the kernel, after this and before the
- * module is gone, and with them the hooks.
+/* After this and before the module is freed, the kernel turns off the events that are still
+ * on, which removes their hooks.
  */
 static void __exit satcc_log_exit(void)
 {

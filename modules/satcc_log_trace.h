@@ -2,27 +2,27 @@
 /* The three records of Multi-TCP (Caini et al. 2008, 4.1) as trace events, subsystem
  * satcc, for every TCP socket and whichever congestion control it uses:
  *
- *   segment_sent	a segment has been handed to IP by a socket: not what a listener
- *			answers a SYN with, nor what is sent for none or in TIME_WAIT
- *   ack_received	a segment with ACK set has been worked on; values are of after it.
- *			What GRO or a busy socket's backlog has merged is one segment.
- *			Not data in order that acknowledges nothing new: a host that
- *			only receives has few of these
- *   cwnd_changed	cwnd, ssthresh or the clamp has changed, and what changed it
+ *   segment_sent	a socket has handed a segment to IP. A listener's SYN-ACK, and
+ *			segments sent without a socket or in TIME_WAIT, have no event
+ *   ack_received	the core has processed a segment with ACK set; the fields are the
+ *			values after that. Segments merged by GRO or in the backlog of a
+ *			busy socket count as one. Data in order that acknowledges nothing
+ *			new has no event, so a host that only receives has few
+ *   cwnd_changed	cwnd, ssthresh or the clamp has changed; `reason` is the cause
  *
- * Every event begins with whose it is:
+ * Every event begins with the fields of its socket:
  *
- *   cookie		what getsockopt(SO_COOKIE) and ss(8) call the socket by
- *   saddr4, daddr4	IPv4 address in host order, 0 of IPv6: for filters on prefixes
- *   saddr6, daddr6	upper half of the IPv6 address in host order, 0 of IPv4: likewise
- *   netns		the network namespace's inode number, see ls -L -i /run/netns
+ *   cookie		the socket's cookie, as in getsockopt(SO_COOKIE) and ss(8)
+ *   saddr4, daddr4	IPv4 address in host order, for filters on prefixes; 0 for IPv6
+ *   saddr6, daddr6	upper half of the IPv6 address in host order, likewise; 0 for IPv4
+ *   netns		inode number of the network namespace, see ls -L -i /run/netns
  *   sport, dport	ports
  *   saddr, daddr	16 bytes in network order; IPv4 as ::ffff:a.b.c.d
- *   cc			the congestion control's name
+ *   cc			name of the congestion control
  *
- * s is the socket's own, d the peer's. Windows, counts and what is in flight are in
- * segments, sizes in bytes, times in us, rates in bytes per second; sequence numbers
- * are those on the wire. Fields are appended, never reordered.
+ * s is the socket's own side, d the peer's. Windows, counts and in_flight are in segments,
+ * sizes in bytes, times in us, rates in bytes per second; sequence numbers are those on the
+ * wire. Append new fields; never reorder them.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM satcc
@@ -56,17 +56,18 @@ TRACE_DEFINE_ENUM(SATCC_LOG_APP_LIMITED);
 TRACE_DEFINE_ENUM(SATCC_LOG_SWITCH);
 TRACE_DEFINE_ENUM(SATCC_LOG_OTHER);
 
-/* seq, len		of the segment, or of the segs that IP or the device cuts it into
+/* seq, len		of this segment, one of the segs that IP or the device cuts the packet
+ *			into
  * flags		of the TCP header: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, ...
  * retrans		1 if its sequence numbers have been sent before
- * sent_orig		bytes of data handed to IP so far, this one's too, without
- *			retransmissions. What a queue of this host drops is sent anew, with
- *			retrans 0, and counted again
- * snd_nxt, in_flight	of before it
- * pacing_rate		2^64 - 1 is none
- * pacing_status	0 not paced, 1 by TCP's own timer, 2 by the fq qdisc
- * wstamp_ns		when it may leave, on the clock of CLOCK_MONOTONIC: at once if that
- *			is over
+ * sent_orig		bytes of data handed to IP up to the end of this segment, without
+ *			retransmissions. A segment that a queue on this host drops is sent
+ *			again with retrans 0, and counted again
+ * snd_nxt, in_flight	values before this segment
+ * pacing_rate		2^64 - 1 means none
+ * pacing_status	0 not paced, 1 paced by TCP's own timer, 2 by the fq qdisc
+ * wstamp_ns		earliest departure, on CLOCK_MONOTONIC; a time in the past means at
+ *			once
  */
 TRACE_EVENT_FN(segment_sent,
 
@@ -126,13 +127,13 @@ TRACE_EVENT_FN(segment_sent,
 	satcc_log_segment_reg, satcc_log_segment_unreg
 );
 
-/* ack, len		of the segment that came; len is of the data in it
+/* ack, len		acknowledgement number and data length of the received segment
  * in_flight, sacked, lost, retrans_out
- *			segments: in the network, acknowledged selectively, taken for
- *			lost, retransmitted and not yet acknowledged
+ *			segments that are in the network, selectively acknowledged,
+ *			marked lost, retransmitted and not yet acknowledged
  * rwnd			the peer's advertised window
- * rtt_us		the latest sample, as RACK takes it, of a retransmission too; 0 none
- * delivered		segments delivered so far, retransmitted ones too
+ * rtt_us		RACK's latest RTT sample, which may be of a retransmission; 0 = none
+ * delivered		segments delivered so far, with retransmitted ones
  * mss			payload of a full segment
  */
 TRACE_EVENT_FN(ack_received,
@@ -199,25 +200,26 @@ TRACE_EVENT_FN(ack_received,
 	satcc_log_ack_reg, satcc_log_ack_unreg
 );
 
-/* The first of a socket since the event was turned on, by whoever was first to, has
- * reason "first" and old values equal to the new; from there
- * on each event's old values are the new ones of the socket's event before it.
+/* A socket's first event after anyone has turned the event on has reason "first" and old
+ * values equal to the new ones. After that, the old values of each event are the new values
+ * of the socket's event before it.
  *
- * reason, what changed it:
- *   init	the connection's start: route, metrics cache, ->init()
- *   ack	growth, or all that bbr and its like do, on an ACK; an MTU probe's end
+ * reason, the cause of the change:
+ *   init	start of the connection: route, metrics cache, ->init()
+ *   ack	growth on an ACK; for bbr and similar all changes on an ACK; end of an MTU
+ *		probe
  *   recovery	fast recovery: its start, proportional rate reduction, its end
- *   cwr	likewise, for ECN, a full queue of this host or a loss that a tail loss
+ *   cwr	the same for ECN, a full queue on this host, or a loss that a tail loss
  *		probe has repaired
- *   rto	a retransmission timeout
- *   undo	a reduction was for nothing
+ *   rto	retransmission timeout
+ *   undo	undo of a reduction
  *   idle	restart after idle
  *   app_limited	the application did not fill the window for an RTO
  *   switch	another congestion control
- *   other	none of the above: an MTU probe sent, a BPF program, disconnect
+ *   other	any other cause: an MTU probe sent, a BPF program, disconnect
  *
- * The time of an event is that of the change, to some instructions; of app_limited and
- * other it is that of the socket's next segment or ACK.
+ * The time of an event is that of the change, within some instructions. For app_limited and
+ * other it is the time of the socket's next segment or ACK.
  */
 TRACE_EVENT_FN(cwnd_changed,
 

@@ -42,12 +42,11 @@
 
 #include "compat.h"
 #include "constant_rate.h"
-#include "growth.h"
 #include "info.h"
 #include "owner.h"
 #include "pacing.h"
 #include "param.h"
-#include "rtt.h"
+#include "socket.h"
 
 /* 100: the report found smaller values fairer, and utilisation low at much smaller ones. */
 SATCC_PARAM(c, 100, 1, CONSTANT_RATE_MAX_C);

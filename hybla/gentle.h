@@ -21,7 +21,7 @@
 #include <linux/types.h>
 #include <linux/minmax.h>
 
-#include "credit.h"
+#include "rho.h"
 
 #define HYBLA_QUEUE_DIV		8	/* RTT_min divided by this */
 #define HYBLA_QUEUE_MIN_US	4000

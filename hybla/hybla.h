@@ -5,9 +5,9 @@
 
 #include <linux/types.h>
 
-#include "credit.h"
 #include "gentle.h"
 #include "hoe.h"
+#include "rho.h"
 
 /* Progress of the estimate of the initial ssthresh. */
 enum hybla_hoe_phase {

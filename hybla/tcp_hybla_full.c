@@ -75,14 +75,13 @@
 #include <net/tcp.h>
 
 #include "compat.h"
-#include "growth.h"
 #include "hybla.h"
 #include "info.h"
 #include "owner.h"
 #include "pacing.h"
 #include "param.h"
 #include "rho.h"
-#include "rtt.h"
+#include "socket.h"
 
 SATCC_PARAM(rtt0_ms, 25, 1, 100000);
 MODULE_PARM_DESC(rtt0_ms, "RTT of the reference connection, ms (1..100000, default 25)");

@@ -11,7 +11,6 @@
 #include <linux/types.h>
 
 #include "credit.h"
-#include "fixed_point.h"
 
 /* Per flow; valid only if owner matches, see owner.h. Written under the socket lock.
  * get_info() reads owner without the lock.

@@ -30,13 +30,12 @@
 #include <net/tcp.h>
 
 #include "compat.h"
-#include "growth.h"
 #include "ibk.h"
 #include "info.h"
 #include "owner.h"
 #include "pacing.h"
 #include "param.h"
-#include "rtt.h"
+#include "socket.h"
 
 /* 4: the K of the report's table 1, and the largest that FIFO queues could take. */
 SATCC_PARAM(k, 4, 1, 255);

@@ -3,13 +3,9 @@
  * not depend on how the receiver merges its ACKs: one ACK of n segments adds as much as
  * n ACKs of one segment.
  *
- * The window counts whole segments, but an ACK earns fractions. The caller keeps a
- * struct satcc_credit per flow, which holds the fractions left over. Slow start and
- * congestion avoidance have separate fields, because the units differ: in slow start
- * the field is a fraction of a segment; in congestion avoidance it is a credit that
- * pays for the next segment, whose price is cwnd. All zero is a valid start. A policy
- * with Reno's slow start only needs the credit of congestion avoidance, a u64 in the
- * unit of its gain.
+ * The window counts whole segments, but an ACK earns fractions. The caller keeps the
+ * credit that is left over, one u64 per flow in the fixed point of its gain. It pays for
+ * the next segment, whose price is cwnd. 0 is a valid start.
  *
  * Integer maths on plain values, no sockets: the unit tests compile it too. One ACK may
  * acknowledge any number of segments. acked is below 2^30, because it counts segments
@@ -23,48 +19,12 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 
-#include "rho.h"
+/* Q16: 65536 stands for 1. */
+#define SATCC_Q16_SHIFT		16
+#define SATCC_Q16_ONE		65536U
 
 /* A TCP window has at most 2^30 bytes, and so at most 2^30 segments. */
 #define SATCC_MAX_CWND	0x40000000U
-
-struct satcc_credit {
-	u64	avoid_q16;	/* congestion avoidance: earned, not yet spent */
-	u32	start_q16;	/* slow start: fraction of a segment, below 1 */
-};
-
-/* Slow start: adds gain to *cwnd per acknowledged segment, up to target. Returns how
- * many of acked are left over for congestion avoidance.
- *
- * target: below 2^31. gain_q16: 1 .. 2^31 - 1 in Q16, so the divisor is not 0 and the
- * numerator is below 2^48. acked * gain_q16 is only computed when acked is too small to
- * reach target, so it is below room_q16.
- */
-static inline u32 satcc_slow_start(struct satcc_credit *credit, u32 *cwnd,
-				   u32 target, u64 gain_q16, u32 acked)
-{
-	u64 room_q16, need, sum_q16;
-
-	if (*cwnd >= target) {
-		credit->start_q16 = 0;
-		return acked;
-	}
-
-	/* One segment or more, less a fraction below 1: above 0. */
-	room_q16 = ((u64)(target - *cwnd) << SATCC_Q16_SHIFT) - credit->start_q16;
-	need = div64_u64(room_q16 + gain_q16 - 1, gain_q16);
-	if (acked >= need) {
-		*cwnd = target;
-		credit->start_q16 = 0;
-		return acked - need;
-	}
-
-	sum_q16 = acked * gain_q16 + credit->start_q16;
-	*cwnd += sum_q16 >> SATCC_Q16_SHIFT;
-	credit->start_q16 = sum_q16 & (SATCC_Q16_ONE - 1);
-
-	return 0;
-}
 
 /* Reno's slow start: adds acked to *cwnd, up to target. Returns how many of acked are
  * left over.
@@ -159,57 +119,6 @@ static inline u32 satcc_grow_by_one(u64 *credit, u32 cwnd, u32 ssthresh, u32 lim
 		cwnd = satcc_avoid(credit, cwnd, limit, min(gain, one), shift, acked);
 
 	return cwnd;
-}
-
-/* A bound for BPF's verifier; the loop below takes fewer turns. */
-#define SATCC_AVOID_TURNS	32
-
-/* Hybla's congestion avoidance: returns the window after an ACK of acked segments.
- *
- * Hybla adds rho^2 / W per segment, like a reference connection with a window of
- * W / rho. A connection in congestion avoidance has a window of two or more (RFC 5681:
- * ssthresh is never less). At W / rho = 2 Hybla adds rho / 2 = W / 4 per acknowledged
- * segment. With a smaller W this function adds max(W / 4, 1) too, where Hybla has no
- * bound: it would add 288 at W = 2, rho = 24.
- *
- * The loop takes at most 27 turns, from W = 1 at rho = 256.
- */
-static inline u32 satcc_avoid_rho(struct satcc_credit *credit, u32 cwnd, u32 limit,
-				  u32 rho_q16, u32 acked)
-{
-	u64 rho2_q16 = satcc_rho2_q16(rho_q16);
-	u64 rho2 = (rho2_q16 + SATCC_Q16_ONE - 1) >> SATCC_Q16_SHIFT;
-	u32 most, turn;
-
-	for (turn = 0; turn < SATCC_AVOID_TURNS && acked && cwnd < limit; turn++) {
-		most = max(cwnd / 4, 1U);
-		if ((u64)most * cwnd >= rho2)
-			break;
-		cwnd += most;
-		acked--;
-	}
-	if (!acked)
-		return min(cwnd, limit);
-
-	return satcc_avoid(&credit->avoid_q16, cwnd, limit, rho2_q16, SATCC_Q16_SHIFT, acked);
-}
-
-/* satcc_avoid_rho() with Hybla's slow start below ssthresh. One ACK may do both.
- *
- * cwnd: 1 .. 2^31 - 1; limit: 1 .. 2^30. ssthresh: any. rho_q16: 1 .. 256 in Q16.
- */
-static inline u32 satcc_grow(struct satcc_credit *credit, u32 cwnd, u32 ssthresh,
-			     u32 limit, u32 rho_q16, u32 acked)
-{
-	if (cwnd < ssthresh) {
-		acked = satcc_slow_start(credit, &cwnd, min(ssthresh, limit),
-					 satcc_slow_start_gain_q16(rho_q16),
-					 acked);
-		if (!acked)
-			return cwnd;
-	}
-
-	return satcc_avoid_rho(credit, cwnd, limit, rho_q16, acked);
 }
 
 #endif /* _SATCC_CREDIT_H */

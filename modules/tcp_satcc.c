@@ -88,13 +88,12 @@
 
 #include "compat.h"
 #include "core_state.h"
-#include "growth.h"
 #include "hoe.h"
 #include "info.h"
 #include "owner.h"
 #include "pacing.h"
 #include "param.h"
-#include "rtt.h"
+#include "socket.h"
 
 /* Rates are in segments per us, Q24: from 0.06 segments per second, which is less than one
  * segment in any round trip, to 256 per us, which is 3 Tbit/s.

@@ -52,14 +52,13 @@
 #include <net/tcp.h>
 
 #include "compat.h"
-#include "growth.h"
 #include "info.h"
 #include "mtsi.h"
 #include "mtsi_increase.h"
 #include "owner.h"
 #include "pacing.h"
 #include "param.h"
-#include "rtt.h"
+#include "socket.h"
 
 /* A stretch ACK counts for this many ACKs at most if the flow is not paced: RFC 9406's L. */
 #define MTSI_UNPACED_LIMIT	8

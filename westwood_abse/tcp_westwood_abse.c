@@ -78,11 +78,11 @@
 #include "abse.h"
 #include "compat.h"
 #include "core_state.h"
-#include "growth.h"
 #include "info.h"
 #include "owner.h"
 #include "pacing.h"
 #include "param.h"
+#include "socket.h"
 
 /* Per flow. Written under the socket lock; owner, b_pkts, min_rtt_us and rtt_us are
  * also read by get_info(), without it.

@@ -130,7 +130,7 @@ MUTANTS = {
     "hybla_full": [
         ("acked counts as 1", "hybla/tcp_hybla_full.c",
          "hybla_grow(sk, by_rho, acked));", "hybla_grow(sk, by_rho, 1));"),
-        ("rho^2 is 1/65536 too much", "modules/rho.h",
+        ("rho^2 is 1/65536 too much", "hybla/rho.h",
          "rho_q16 * rho_q16 >> SATCC_Q16_SHIFT;", "rho_q16 * rho_q16 / SATCC_Q16_ONE + 1;"),
         ("credit outlives a loss", "hybla/tcp_hybla_full.c",
          "if (new_state != TCP_CA_Disorder)\n\t\tca->credit = (struct satcc_credit){};", ""),

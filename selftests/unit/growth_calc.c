@@ -21,7 +21,6 @@
 #include "calc.h"
 
 #include "credit.h"
-#include "fixed_point.h"
 #include "hoe.h"
 #include "rho.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The window after each ACK: modules/credit.h."""
+"""The window after each ACK: modules/credit.h, hybla/rho.h."""
 
 from fractions import Fraction
 from math import isqrt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""rho, rho^2 and 2^rho - 1: modules/rho.h, modules/fixed_point.h."""
+"""rho, rho^2 and 2^rho - 1: hybla/rho.h."""
 
 from decimal import Decimal
 from fractions import Fraction

@@ -1,12 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The limit of a socket's window, and the segments that count for its growth. */
-#ifndef _SATCC_GROWTH_H
-#define _SATCC_GROWTH_H
+/* What the policies read of a socket: its RTTs, the limit of its window, and the segments
+ * that count for its growth.
+ */
+#ifndef _SATCC_SOCKET_H
+#define _SATCC_SOCKET_H
 
 #include <net/tcp.h>
 
 #include "compat.h"
 #include "credit.h"
+
+/* The RTTs that the core keeps for every flow are in us; 0 = no sample yet. Both come from
+ * microsecond samples: of timestamps, or of segments sent once.
+ */
+
+/* Returns srtt, which includes queueing. The core stores eight times srtt, so an srtt
+ * below 1 us would round to 0 = none; return 1 instead.
+ */
+static inline u32 satcc_srtt_us(const struct tcp_sock *tp)
+{
+	u32 srtt_us = READ_ONCE(tp->srtt_us);
+
+	return srtt_us ? max(srtt_us >> 3, 1U) : 0;
+}
+
+/* Returns the smallest RTT of the last net.ipv4.tcp_min_rtt_wlen seconds (300 by default). */
+static inline u32 satcc_min_rtt_us(const struct tcp_sock *tp)
+{
+	u32 min_rtt_us = READ_ONCE(tp->rtt_min.s[0].v);
+
+	return min_rtt_us == ~0U ? 0 : min_rtt_us;
+}
 
 /* Returns the largest window of a flow: its clamp, within the range of credit.h. */
 static inline u32 satcc_cwnd_limit(const struct tcp_sock *tp)
@@ -26,4 +50,4 @@ static inline u32 satcc_counted(const struct tcp_sock *tp, u32 acked)
 	return tcp_is_sack(tp) ? acked : min(acked, 2U);
 }
 
-#endif /* _SATCC_GROWTH_H */
+#endif /* _SATCC_SOCKET_H */

@@ -67,23 +67,23 @@ static inline void hybla_queue_ack(struct hybla_queue *queue, u32 ack, u32 path_
 }
 
 /* Congestion avoidance: returns the window after an ACK of acked segments. b: Hoe's
- * estimate, segments; 0 = none. satcc_avoid_rho() describes the other arguments. An
+ * estimate, segments; 0 = none. hybla_avoid_rho() describes the other arguments. An
  * ACK that moves W past b moves it to cwnd + acked at most.
  */
-static inline u32 hybla_avoid_gently(struct satcc_credit *credit, u32 cwnd, u32 limit,
+static inline u32 hybla_avoid_gently(struct hybla_credit *credit, u32 cwnd, u32 limit,
 				     u32 rho_q16, u32 acked, u32 b, bool queue)
 {
 	u64 gain_q16 = (u64)max(cwnd / HYBLA_PROBE_DIV, 1U) << SATCC_Q16_SHIFT;
 	u32 grown;
 
 	if (!queue && cwnd < b) {
-		grown = satcc_avoid_rho(credit, cwnd, limit, rho_q16, acked);
+		grown = hybla_avoid_rho(credit, cwnd, limit, rho_q16, acked);
 		return min(grown, max(b, cwnd + acked));
 	}
 	if (queue)
 		gain_q16 = max(rho_q16 / HYBLA_QUEUE_RHO_DIV, SATCC_Q16_ONE);
 	else
-		gain_q16 = min(gain_q16, satcc_rho2_q16(rho_q16));
+		gain_q16 = min(gain_q16, hybla_rho2_q16(rho_q16));
 
 	return satcc_avoid(&credit->avoid_q16, cwnd, limit, gain_q16, SATCC_Q16_SHIFT, acked);
 }

@@ -26,9 +26,9 @@ struct hybla {
 	u32	own_rtt_us;		/* smallest RTT sample since the start or the last
 					 * timeout; 0 = none
 					 */
-	u32	path_rtt_us;		/* RTT_min, see satcc_path_rtt_us(); 0 = none */
+	u32	path_rtt_us;		/* RTT_min, see hybla_path_rtt_us(); 0 = none */
 	u32	rho_q16;		/* from path_rtt_us; 0 = none */
-	struct satcc_credit credit;	/* fractions of a segment earned */
+	struct hybla_credit credit;	/* fractions of a segment earned */
 	struct satcc_hoe hoe;		/* points of the start-up train */
 	u64	train_start_us;		/* tcp_mstamp at the train's first ACK */
 	u32	train_delivered;	/* tp->delivered at that ACK, segments */

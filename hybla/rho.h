@@ -22,7 +22,7 @@
  * fraction of a segment; in congestion avoidance it pays for the next segment, whose
  * price is cwnd. All zero is a valid start.
  */
-struct satcc_credit {
+struct hybla_credit {
 	u64	avoid_q16;	/* congestion avoidance: earned, not yet spent */
 	u32	start_q16;	/* slow start: fraction of a segment, below 1 */
 };
@@ -37,7 +37,7 @@ struct satcc_credit {
  * that. A path that becomes longer by more than 200 ms usually causes a timeout. If it
  * becomes longer by less than that but by more than a quarter, rho falls short.
  */
-static inline u32 satcc_path_rtt_us(u32 own_us, u32 core_us)
+static inline u32 hybla_path_rtt_us(u32 own_us, u32 core_us)
 {
 	if (core_us <= own_us)
 		return own_us;
@@ -48,12 +48,12 @@ static inline u32 satcc_path_rtt_us(u32 own_us, u32 core_us)
 /* A path 256 times as long as the reference (6.4 s at 25 ms). With a larger rho, rho^2
  * would exceed the range that the window arithmetic is proved for.
  */
-#define SATCC_RHO_MAX		256
+#define HYBLA_RHO_MAX		256
 
 /* Returns rho in Q16, within [1, rho_max]. min_rtt_us: any u32. rtt0_us: 1 or more.
- * rho_max: 1 .. SATCC_RHO_MAX. The shifted numerator is below 2^48.
+ * rho_max: 1 .. HYBLA_RHO_MAX. The shifted numerator is below 2^48.
  */
-static inline u32 satcc_rho_q16(u32 min_rtt_us, u32 rtt0_us, u32 rho_max)
+static inline u32 hybla_rho_q16(u32 min_rtt_us, u32 rtt0_us, u32 rho_max)
 {
 	u64 rho_q16 = div_u64((u64)min_rtt_us << SATCC_Q16_SHIFT, rtt0_us);
 
@@ -64,7 +64,7 @@ static inline u32 satcc_rho_q16(u32 min_rtt_us, u32 rtt0_us, u32 rho_max)
 /* Returns rho^2 in Q16: at most 2^32, so it does not fit u32. The product is at
  * most 2^24 * 2^24.
  */
-static inline u64 satcc_rho2_q16(u32 rho_q16)
+static inline u64 hybla_rho2_q16(u32 rho_q16)
 {
 	return (u64)rho_q16 * rho_q16 >> SATCC_Q16_SHIFT;
 }
@@ -72,7 +72,7 @@ static inline u64 satcc_rho2_q16(u32 rho_q16)
 /* 2^31 segments are more than any window: TCP_INFINITE_SSTHRESH is 2^31 - 1. So larger
  * powers of two are cut to this one.
  */
-#define SATCC_EXP2_MAX_LOG	31
+#define HYBLA_EXP2_MAX_LOG	31
 
 /* Returns 2^x in Q16 for x in Q16, any u32; 2^31 for every x >= 31.
  *
@@ -81,7 +81,7 @@ static inline u64 satcc_rho2_q16(u32 rho_q16)
  * with 2^frac from a table at every 1/16, linear in between: exact at integers,
  * relative error at most 2.42e-4 elsewhere. The largest result is 2^47.
  */
-static inline u64 satcc_exp2_q16(u32 x_q16)
+static inline u64 hybla_exp2_q16(u32 x_q16)
 {
 	/* 65536 * 2^(i/16), rounded to nearest */
 	static const u32 table[] = {
@@ -93,8 +93,8 @@ static inline u64 satcc_exp2_q16(u32 x_q16)
 	u32 rest = x_q16 & 0xfff;
 	u32 frac_q16;
 
-	if (whole >= SATCC_EXP2_MAX_LOG)
-		return (u64)SATCC_Q16_ONE << SATCC_EXP2_MAX_LOG;
+	if (whole >= HYBLA_EXP2_MAX_LOG)
+		return (u64)SATCC_Q16_ONE << HYBLA_EXP2_MAX_LOG;
 
 	/* The largest step of the table is 5557, rest is below 2^12: the product fits 25 bits. */
 	frac_q16 = table[step] + ((table[step + 1] - table[step]) * rest >> 12);
@@ -103,9 +103,9 @@ static inline u64 satcc_exp2_q16(u32 x_q16)
 }
 
 /* Returns 2^rho - 1 in Q16, for rho >= 1: from 1 to 2^31 - 1, never 0. */
-static inline u64 satcc_slow_start_gain_q16(u32 rho_q16)
+static inline u64 hybla_slow_start_gain_q16(u32 rho_q16)
 {
-	return satcc_exp2_q16(rho_q16) - SATCC_Q16_ONE;
+	return hybla_exp2_q16(rho_q16) - SATCC_Q16_ONE;
 }
 
 /* Slow start: adds gain to *cwnd per acknowledged segment, up to target. Returns how
@@ -115,7 +115,7 @@ static inline u64 satcc_slow_start_gain_q16(u32 rho_q16)
  * numerator is below 2^48. acked * gain_q16 is only computed when acked is too small to
  * reach target, so it is below room_q16.
  */
-static inline u32 satcc_slow_start(struct satcc_credit *credit, u32 *cwnd,
+static inline u32 hybla_slow_start(struct hybla_credit *credit, u32 *cwnd,
 				   u32 target, u64 gain_q16, u32 acked)
 {
 	u64 room_q16, need, sum_q16;
@@ -142,7 +142,7 @@ static inline u32 satcc_slow_start(struct satcc_credit *credit, u32 *cwnd,
 }
 
 /* A bound for BPF's verifier; the loop below takes fewer turns. */
-#define SATCC_AVOID_TURNS	32
+#define HYBLA_AVOID_TURNS	32
 
 /* Hybla's congestion avoidance: returns the window after an ACK of acked segments.
  *
@@ -154,14 +154,14 @@ static inline u32 satcc_slow_start(struct satcc_credit *credit, u32 *cwnd,
  *
  * The loop takes at most 27 turns, from W = 1 at rho = 256.
  */
-static inline u32 satcc_avoid_rho(struct satcc_credit *credit, u32 cwnd, u32 limit,
+static inline u32 hybla_avoid_rho(struct hybla_credit *credit, u32 cwnd, u32 limit,
 				  u32 rho_q16, u32 acked)
 {
-	u64 rho2_q16 = satcc_rho2_q16(rho_q16);
+	u64 rho2_q16 = hybla_rho2_q16(rho_q16);
 	u64 rho2 = (rho2_q16 + SATCC_Q16_ONE - 1) >> SATCC_Q16_SHIFT;
 	u32 most, turn;
 
-	for (turn = 0; turn < SATCC_AVOID_TURNS && acked && cwnd < limit; turn++) {
+	for (turn = 0; turn < HYBLA_AVOID_TURNS && acked && cwnd < limit; turn++) {
 		most = max(cwnd / 4, 1U);
 		if ((u64)most * cwnd >= rho2)
 			break;
@@ -174,22 +174,22 @@ static inline u32 satcc_avoid_rho(struct satcc_credit *credit, u32 cwnd, u32 lim
 	return satcc_avoid(&credit->avoid_q16, cwnd, limit, rho2_q16, SATCC_Q16_SHIFT, acked);
 }
 
-/* satcc_avoid_rho() with Hybla's slow start below ssthresh. One ACK may do both.
+/* hybla_avoid_rho() with Hybla's slow start below ssthresh. One ACK may do both.
  *
  * cwnd: 1 .. 2^31 - 1; limit: 1 .. 2^30. ssthresh: any. rho_q16: 1 .. 256 in Q16.
  */
-static inline u32 satcc_grow(struct satcc_credit *credit, u32 cwnd, u32 ssthresh,
-			     u32 limit, u32 rho_q16, u32 acked)
+static inline u32 hybla_grow_by_rho(struct hybla_credit *credit, u32 cwnd, u32 ssthresh,
+				    u32 limit, u32 rho_q16, u32 acked)
 {
 	if (cwnd < ssthresh) {
-		acked = satcc_slow_start(credit, &cwnd, min(ssthresh, limit),
-					 satcc_slow_start_gain_q16(rho_q16),
+		acked = hybla_slow_start(credit, &cwnd, min(ssthresh, limit),
+					 hybla_slow_start_gain_q16(rho_q16),
 					 acked);
 		if (!acked)
 			return cwnd;
 	}
 
-	return satcc_avoid_rho(credit, cwnd, limit, rho_q16, acked);
+	return hybla_avoid_rho(credit, cwnd, limit, rho_q16, acked);
 }
 
 #endif /* _HYBLA_RHO_H */

@@ -57,11 +57,11 @@
  *   o 2^rho applies only below a known ssthresh: without an estimate the window
  *     grows as in Reno's slow start.
  *   o In congestion avoidance an acknowledged segment adds at most max(W/4, 1): see
- *     satcc_avoid_rho(). The paper has no bound: at rho = 24 one ACK would raise a
+ *     hybla_avoid_rho(). The paper has no bound: at rho = 24 one ACK would raise a
  *     window of 2 to 290.
  *   o The price of a segment rises by one with each segment that an ACK adds, so the
  *     result does not depend on how the receiver merges its ACKs.
- *   o RTT_min has a bounded age: see satcc_path_rtt_us().
+ *   o RTT_min has a bounded age: see hybla_path_rtt_us().
  *   o After a timeout the window grows as in Reno until recovery ends, because an
  *     ACK may then acknowledge data that arrived long before.
  *   o The paper does not have gentle=1: see gentle.h.
@@ -114,8 +114,8 @@ static void hybla_set_path_rtt(struct hybla *ca, u32 rtt_us)
 
 	WRITE_ONCE(ca->path_rtt_us, rtt_us);
 	WRITE_ONCE(ca->rho_q16,
-		   satcc_rho_q16(rtt_us, satcc_param(rtt0_ms) * USEC_PER_MSEC,
-				 SATCC_RHO_MAX));
+		   hybla_rho_q16(rtt_us, satcc_param(rtt0_ms) * USEC_PER_MSEC,
+				 HYBLA_RHO_MAX));
 }
 
 /* Add an RTT sample. RTT_min uses the raw sample, not srtt, because srtt starts from
@@ -130,7 +130,7 @@ static void hybla_update_rtt(struct sock *sk, s32 rtt_us)
 
 	if (!ca->own_rtt_us || rtt_us < ca->own_rtt_us)
 		ca->own_rtt_us = rtt_us;
-	hybla_set_path_rtt(ca, satcc_path_rtt_us(ca->own_rtt_us,
+	hybla_set_path_rtt(ca, hybla_path_rtt_us(ca->own_rtt_us,
 						 satcc_min_rtt_us(tcp_sk(sk))));
 }
 
@@ -333,11 +333,12 @@ static u32 hybla_grow(struct sock *sk, bool by_rho, u32 acked)
 	u32 cwnd = tcp_snd_cwnd(tp), limit = satcc_cwnd_limit(tp);
 
 	if (!by_rho || !satcc_param(gentle))
-		return satcc_grow(&ca->credit, cwnd, tp->snd_ssthresh, limit, rho_q16, acked);
+		return hybla_grow_by_rho(&ca->credit, cwnd, tp->snd_ssthresh, limit, rho_q16,
+					 acked);
 
 	if (cwnd < tp->snd_ssthresh)
-		acked = satcc_slow_start(&ca->credit, &cwnd, min(tp->snd_ssthresh, limit),
-					 satcc_slow_start_gain_q16(rho_q16), acked);
+		acked = hybla_slow_start(&ca->credit, &cwnd, min(tp->snd_ssthresh, limit),
+					 hybla_slow_start_gain_q16(rho_q16), acked);
 	if (!acked)
 		return cwnd;
 
@@ -382,7 +383,7 @@ static void hybla_set_state(struct sock *sk, u8 new_state)
 	if (hybla_hoe_pending(ca) && tcp_sk(sk)->bytes_sent)
 		hybla_end_hoe(sk);
 	if (new_state != TCP_CA_Disorder)
-		ca->credit = (struct satcc_credit){};
+		ca->credit = (struct hybla_credit){};
 	if (new_state == TCP_CA_Loss)
 		ca->own_rtt_us = 0;
 }
@@ -399,7 +400,7 @@ static void hybla_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 
 	if (ca->hoe_phase == HYBLA_HOE_COLLECT)
 		hybla_end_hoe(sk);
-	ca->credit = (struct satcc_credit){};
+	ca->credit = (struct hybla_credit){};
 }
 
 static u32 __maybe_unused hybla_min_tso_segs(struct sock *sk)

@@ -133,7 +133,7 @@ MUTANTS = {
         ("rho^2 is 1/65536 too much", "hybla/rho.h",
          "rho_q16 * rho_q16 >> SATCC_Q16_SHIFT;", "rho_q16 * rho_q16 / SATCC_Q16_ONE + 1;"),
         ("credit outlives a loss", "hybla/tcp_hybla_full.c",
-         "if (new_state != TCP_CA_Disorder)\n\t\tca->credit = (struct satcc_credit){};", ""),
+         "if (new_state != TCP_CA_Disorder)\n\t\tca->credit = (struct hybla_credit){};", ""),
         ("the last RTT is the minimum", "hybla/tcp_hybla_full.c",
          "!ca->own_rtt_us || rtt_us < ca->own_rtt_us", "rtt_us"),
         ("Hoe's sum of t a has a square", "modules/hoe.h",

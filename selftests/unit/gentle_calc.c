@@ -14,7 +14,7 @@
 static void calc_avoid(void)
 {
 	u32 cwnd = calc_arg(), limit = calc_arg();
-	struct satcc_credit credit = { .avoid_q16 = calc_arg() };
+	struct hybla_credit credit = { .avoid_q16 = calc_arg() };
 	u32 rho_q16 = calc_arg(), b = calc_arg(), queue = calc_arg();
 
 	cwnd = hybla_avoid_gently(&credit, cwnd, limit, rho_q16, calc_arg(), b, queue);

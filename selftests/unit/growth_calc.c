@@ -28,15 +28,15 @@ static void calc_rho(void)
 {
 	u32 min_rtt_us = calc_arg(), rtt0_us = calc_arg(), rho_max = calc_arg();
 
-	printf("%u\n", satcc_rho_q16(min_rtt_us, rtt0_us, rho_max));
+	printf("%u\n", hybla_rho_q16(min_rtt_us, rtt0_us, rho_max));
 }
 
 static void calc_start(void)
 {
 	u32 cwnd = calc_arg(), target = calc_arg();
-	struct satcc_credit credit = { .start_q16 = calc_arg() };
+	struct hybla_credit credit = { .start_q16 = calc_arg() };
 	u64 gain_q16 = calc_arg();
-	u32 left = satcc_slow_start(&credit, &cwnd, target, gain_q16, calc_arg());
+	u32 left = hybla_slow_start(&credit, &cwnd, target, gain_q16, calc_arg());
 
 	printf("%u %u %u\n", cwnd, credit.start_q16, left);
 }
@@ -44,7 +44,7 @@ static void calc_start(void)
 static void calc_avoid(void)
 {
 	u32 cwnd = calc_arg(), limit = calc_arg();
-	struct satcc_credit credit = { .avoid_q16 = calc_arg() };
+	struct hybla_credit credit = { .avoid_q16 = calc_arg() };
 	u64 gain_q16 = calc_arg();
 
 	cwnd = satcc_avoid(&credit.avoid_q16, cwnd, limit, gain_q16, SATCC_Q16_SHIFT,
@@ -56,12 +56,12 @@ static void calc_grow(void)
 {
 	u32 cwnd = calc_arg(), ssthresh = calc_arg(), limit = calc_arg();
 	u32 rho_q16 = calc_arg();
-	struct satcc_credit credit = { .start_q16 = calc_arg() };
+	struct hybla_credit credit = { .start_q16 = calc_arg() };
 	u64 acked;
 
 	credit.avoid_q16 = calc_arg();
 	while (calc_next(&acked)) {
-		cwnd = satcc_grow(&credit, cwnd, ssthresh, limit, rho_q16, acked);
+		cwnd = hybla_grow_by_rho(&credit, cwnd, ssthresh, limit, rho_q16, acked);
 		printf("%u ", cwnd);
 	}
 	printf("%u %llu\n", credit.start_q16, credit.avoid_q16);
@@ -69,9 +69,9 @@ static void calc_grow(void)
 
 static u32 calc_growth_by_rho(u64 *avoid_q16, u32 cwnd, u64 rho_q16, u32 acked)
 {
-	struct satcc_credit credit = { .avoid_q16 = *avoid_q16 };
+	struct hybla_credit credit = { .avoid_q16 = *avoid_q16 };
 
-	cwnd = satcc_grow(&credit, cwnd, 1, SATCC_MAX_CWND, rho_q16, acked);
+	cwnd = hybla_grow_by_rho(&credit, cwnd, 1, SATCC_MAX_CWND, rho_q16, acked);
 	*avoid_q16 = credit.avoid_q16;
 
 	return cwnd;
@@ -81,7 +81,7 @@ static void calc_path(void)
 {
 	u32 own_us = calc_arg();
 
-	printf("%u\n", satcc_path_rtt_us(own_us, calc_arg()));
+	printf("%u\n", hybla_path_rtt_us(own_us, calc_arg()));
 }
 
 static void calc_hoe(void)
@@ -102,13 +102,13 @@ static void calc_hoe(void)
 bool calc_request(const char *name)
 {
 	if (!strcmp(name, "exp2"))
-		printf("%llu\n", satcc_exp2_q16(calc_arg()));
+		printf("%llu\n", hybla_exp2_q16(calc_arg()));
 	else if (!strcmp(name, "rho"))
 		calc_rho();
 	else if (!strcmp(name, "rho2"))
-		printf("%llu\n", satcc_rho2_q16(calc_arg()));
+		printf("%llu\n", hybla_rho2_q16(calc_arg()));
 	else if (!strcmp(name, "gain"))
-		printf("%llu\n", satcc_slow_start_gain_q16(calc_arg()));
+		printf("%llu\n", hybla_slow_start_gain_q16(calc_arg()));
 	else if (!strcmp(name, "start"))
 		calc_start();
 	else if (!strcmp(name, "avoid"))

@@ -255,7 +255,8 @@ def source(data: dict, name: str) -> str:
                 f"{about['seeds']} seeds or more and its 95 % interval; without it, of one run.)\n")
     about = data[name]["about"] if name == "acceptance" else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
-    chance = "Each figure is of one run: no chance is in it." if name in ("beside", "harm", "cost") else \
+    chance = "Each figure is of one run: no chance is in it." \
+        if name in ("beside", "harm", "cost") else \
         "With random loss a figure is the median of three seeds; without it, of one run."
     return (f"{note}\n(`{about['command']}`, Linux {about['kernel']}, {about['emulator']}, commit "
             f"{about['commit'] or 'unknown'}. {chance})\n")

@@ -182,8 +182,8 @@ def test_a_use_has_its_experiments_side_by_side():
 
 def test_a_goal_has_its_claims_below_its_table():
     """A block whose experiment was not played stays as it is."""
-    claim = {"text": "Above bbr", "verdict": "holds, not surely", "uncounted": None, "of": 2, "words": "",
-             "seeds": 5, "pairs": [
+    claim = {"text": "Above bbr", "verdict": "holds, not surely", "uncounted": None, "of": 2,
+             "words": "", "seeds": 5, "pairs": [
                  {"holds": True, "verdict": "holds", "labels": {"rate": "2 Mbit/s"}},
                  {"holds": True, "verdict": "holds, not surely", "labels": {"rate": "10 Mbit/s"},
                   "left": 8.6, "right": 7.5, "beside": []}]}

@@ -87,7 +87,7 @@ def run_one(arguments, console: Console) -> None:
         run = host.run(chosen)
     else:
         lab = Lab(arguments.kernel, chosen.extras)
-        stub = debug.announced(lab.image, console) if arguments.gdb else None
+        stub = debug.announce(lab.image, console) if arguments.gdb else None
         run = lab.run(chosen, use_cache=not arguments.fresh, stub=stub)
     console.print(f"{chosen.title}: kernel {run.meta['kernel']}, seed {chosen.seed}"
                   + (", from the cache" if run.from_cache else ""))

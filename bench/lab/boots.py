@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Boot the lab's machine many times on a busy host, and compare its memory.
+"""Boot the lab's machine many times on a busy host, and compare the memory after each boot.
 
     /usr/bin/python3 -m bench boots 50
 
-A boot's hash covers all the machine's memory and devices where the lab saves them.  Every boot
-must give the same hash, or a run's packets may depend on the host.
+A boot's hash covers the machine's memory and devices at the moment when the lab saves them.  If two
+boots have different hashes, a run's packets may depend on the host.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The policies as BPF objects, and the files and commands that load one in place of the module."""
+"""Build the policies as BPF objects; the files and commands that load one in place of its module."""
 
 import functools
 import lzma
@@ -11,11 +11,11 @@ from ..paths import BUILD, TOP, locked
 from . import image, packages
 
 XZ = b"\xfd7zXZ\0"
-READY_S = 60            # the guest's uptime by which a policy is loaded
+READY_S = 60            # uptime of the guest at which a run goes on after loading a policy
 
 
 def _vmlinux(release: str) -> bytes:
-    """The kernel within a boot image of Debian's, whose BTF the objects are built from."""
+    """The uncompressed kernel of a Debian boot image.  The objects are built from its BTF."""
     packed = (packages.kernel(release) / "boot" / f"vmlinuz-{release}").read_bytes()
     if (at := packed.find(XZ)) < 0:
         raise LabError(f"vmlinuz-{release} is not compressed by xz")
@@ -29,13 +29,13 @@ def _sources() -> list[Path]:
 
 
 def policies() -> list[str]:
-    """The policies that have an object."""
+    """The policies that can be built as BPF objects."""
     return sorted(path.name.removesuffix(".bpf.c") for path in TOP.glob("*/*.bpf.c"))
 
 
 @functools.cache
 def build(series: str = "6.1") -> Path:
-    """The folder with the objects, as `make bpf` makes them from a kernel's BTF."""
+    """The folder with the objects, built as `make bpf` builds them, from the BTF of a kernel."""
     release = packages.kernel_release(series)
     key = image.key_of(image.digest(_sources()), packages.manifest(packages.kernel(release).resolve()),
                        image.toolchain(), image.toolchain("clang"))
@@ -58,7 +58,7 @@ def files(folder: Path, *policies: str) -> dict[str, bytes]:
 
 
 def as_module(policy: str) -> list[str]:
-    """Shell lines that load a policy as a module, so that a run starts as it does with as_object()."""
+    """Shell lines that load a policy as a module, and end at the same uptime as as_object()'s."""
     return [f"modprobe tcp_{policy}", f"sleep_until {READY_S}"]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Run by gdb, not by the bench: symbols of the pack's modules, where the guest's kernel loads them.
+"""A script for gdb: load the symbols of the project's modules at the addresses in the guest's kernel.
 
-SATCC_MODULES, which gdb's script sets, is the folder of the modules with debug information.
+gdb's script (debug.py) sets SATCC_MODULES to the folder of the modules with debug information.
 """
 
 import os
@@ -13,10 +13,10 @@ OBJECTS = {path.stem: path for path in Path(os.environ["SATCC_MODULES"]).glob("*
 
 
 class Loading(gdb.Breakpoint):
-    """The kernel is about to call a module's init function: its sections are in place."""
+    """A breakpoint where the kernel has placed a module's sections and is about to call its init."""
 
     def stop(self):
-        """False: the machine goes on."""
+        """Load the module's symbols.  Returns False: the machine does not stop."""
         module = gdb.parse_and_eval("(struct module *)$rdi")
         name = module["name"].string()
         if name in OBJECTS:

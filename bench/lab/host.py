@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The same scenario on this machine, in network namespaces and in real time.
+"""Play a scenario on this machine, in network namespaces and in real time.
 
-A second engine, to compare with the virtual one; for questions about hardware the only one.
-Real time has no seed: two runs differ.  No trace is taken, since the kernel's trace buffer
-belongs to the whole machine.
+This engine is for comparison with the virtual one, and for questions about hardware.  Two runs differ,
+since real time has no seed.  The run has no trace, since the whole machine shares the kernel's buffer.
 """
 
 import contextlib
@@ -32,34 +31,37 @@ def _try(*command: str) -> bool:
 
 
 def why_not(scenario: Scenario) -> str | None:
-    """The reason why this machine cannot play a scenario, in one line, or None."""
+    """One line with the reason why this machine cannot play a scenario, or None if it can."""
     if os.geteuid() != 0:
-        return "needs root, for network namespaces"
+        return "network namespaces need root"
     if satellite.links(scenario):
-        return "a satellite's direction (mac, errors, delay_series) is for the lab"
+        return "only the lab can play mac, errors and delay_series"
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
         return f"not installed: {', '.join(missing)}"
     probe = f"satcc-{secrets.token_hex(3)}"
     if not _try("ip", "netns", "add", probe):
-        return "no network namespace can be made here"
+        return "cannot create a network namespace"
     try:
         for kind, arguments in (("netem", ["delay", "1ms"]),
                                 ("tbf", ["rate", "1mbit", "burst", "2000", "limit", "3000"])):
             if not _try("tc", "-n", probe, "qdisc", "add", "dev", "lo", "root", kind, *arguments):
-                return f"kernel {platform.release()} has no sch_{kind} and loads none"
+                return f"kernel {platform.release()} has no sch_{kind} and cannot load it"
             _try("tc", "-n", probe, "qdisc", "del", "dev", "lo", "root")
     finally:
         _try("ip", "netns", "del", probe)
     known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     for cc in sorted({cc for flow in scenario.flows for cc in flow.names} - set(known)):
         if not _try("modprobe", f"tcp_{cc}"):
-            return f"kernel {platform.release()} has no congestion control {cc} and loads no tcp_{cc}"
+            return f"kernel {platform.release()} has no congestion control {cc} and cannot load tcp_{cc}"
     return None
 
 
 def run(scenario: Scenario) -> Run:
-    """Play a scenario here.  Its namespaces are gone afterwards, whatever happens."""
+    """Play a scenario on this machine.  Removes its namespaces, also after an error.
+
+    Raises LabError if the machine cannot play it, or if the run fails.
+    """
     if reason := why_not(scenario):
         raise LabError(f"--engine host cannot run here: {reason}")
     scenario = dataclasses.replace(scenario, trace=())
@@ -80,10 +82,12 @@ def run(scenario: Scenario) -> Run:
         try:
             status = player.wait(scenario.max_seconds + 60)
         except subprocess.TimeoutExpired:
-            status = "none: it never ended"
+            status = None
         finally:
             _clean_up(prefix, player)
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    if status is None:
+        raise LabError(f"the run did not end within {scenario.max_seconds + 60} s; console: {console}")
     if status != 0:
         raise LabError(f"the run ended with status {status}; console: {console}")
     play.check(scenario, files)
@@ -93,7 +97,7 @@ def run(scenario: Scenario) -> Run:
 
 
 def _clean_up(prefix: str, player: subprocess.Popen) -> None:
-    """End what runs in our namespaces, then the namespaces."""
+    """End the processes in the run's namespaces, and remove the namespaces."""
     listed = subprocess.run(["ip", "netns", "list"], text=True, capture_output=True).stdout
     for name in [line.split()[0] for line in listed.splitlines() if line.startswith(prefix)]:
         pids = subprocess.run(["ip", "netns", "pids", name], text=True, capture_output=True).stdout

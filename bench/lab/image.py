@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The guest: kernel, our modules, helper programs, and an initramfs that is a function of them."""
+"""Build the guest: kernel, our modules, helper programs, and an initramfs that depends on these only."""
 
 import functools
 import hashlib
@@ -18,13 +18,13 @@ from ..paths import BUILD, GUEST, TOP, locked, scratch_prefix
 from ..record import layout
 from . import packages, roots
 
-# Kernel modules that the guest loads before the snapshot, for the experiments.  The
-# congestion controls are the ones we are compared with.
+# Kernel modules that the guest loads before the snapshot.  We compare our policies with its congestion
+# controls.
 KERNEL_MODULES = """
 virtio_pci virtio_console veth ifb sch_tbf sch_netem sch_fq sch_red sch_fq_codel cls_u32
 tcp_hybla tcp_bbr tcp_westwood tcp_illinois tcp_bic tcp_vegas tcp_htcp
 """.split()
-# On hand for modprobe, not loaded.
+# Modules in the image that the guest does not load at boot.
 SPARE_MODULES = ["tcp_diag"]
 PROGRAMS = ["ip", "tc", "ss", "ethtool", "iperf3", "tcpdump", "kmod", "dash", "nsenter"]
 DEPMOD = "/sbin/depmod"             # not on an ordinary user's PATH
@@ -36,14 +36,14 @@ class Extra:
     """Optional parts of an image."""
 
     packages: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ()      # by where their packages have them
-    helpers: tuple[str, ...] = ()       # of HELPERS, else guest/*.c
+    programs: tuple[str, ...] = ()      # their paths in the packages
+    helpers: tuple[str, ...] = ()       # names in HELPERS, or of guest/*.c
     modules: tuple[str, ...] = ()       # kernel modules, loaded before the snapshot
 
 
 EXTRAS = {
     "fastopen": Extra(helpers=("fastopen",)),
-    # satlink: of the same packets it loses the same ones, whatever else the kernel does.
+    # satlink: its losses do not depend on other random numbers of the kernel.
     "bpf": Extra(helpers=("satcc-bpf", "sleep_until", "satlink"), modules=("tun",)),
     "bpftrace": Extra(packages=("bpftrace",), programs=("usr/bin/bpftrace",)),
     # Parts for the papers' experiments.
@@ -58,20 +58,20 @@ EXTRAS = {
 
 @dataclass(frozen=True)
 class Image:
-    """A bootable guest.  `identity` changes with any byte of it."""
+    """A bootable guest.  `identity` is a hash of all its bytes."""
 
     release: str
     vmlinuz: Path
     initramfs: Path
     identity: str
     extras: tuple[str, ...]
-    layouts: dict               # of the policies' private structs, see layout.py
+    layouts: dict               # layouts of the policies' private structs, see layout.py
 
 
 def _run(what: str, command: list, **kwargs) -> str:
-    """Run a build step; a failure becomes one line that says where the whole output is."""
-    # Run by make, a make of ours would take over its command line's variables; and what is built is
-    # to be a function of what its key names (toolchain()), not of who calls.
+    """Run a build step and return its output.  Raises LabError with the path of the log."""
+    # A make called by make would inherit its variables, and gcc reads others from the environment.  What
+    # is built must depend only on the inputs of its key, such as toolchain().
     outer = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "CC", "KCFLAGS", "KCPPFLAGS",
              "KAFLAGS", "CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
     environment = {key: value for key, value in os.environ.items() if key not in outer}
@@ -89,12 +89,12 @@ def _run(what: str, command: list, **kwargs) -> str:
 
 
 def _source_folders() -> list[Path]:
-    """Folders that hold kernel code: modules/ and every policy with a tcp_*.c."""
+    """Folders with kernel code: modules/, and each policy's folder, which has a tcp_*.c."""
     return sorted({TOP / "modules", *(path.parent for path in TOP.glob("*/tcp_*.c"))})
 
 
 def digest(paths) -> str:
-    """SHA-256 over files of the checkout: where they are below it, and their contents."""
+    """SHA-256 over files of the checkout: their paths below its top, and their contents."""
     total = hashlib.sha256()
     for name, path in sorted((str(path.relative_to(TOP)), path) for path in paths):
         total.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
@@ -102,24 +102,24 @@ def digest(paths) -> str:
 
 
 def identity_of(vmlinuz: Path, initramfs: Path) -> str:
-    """Hash of what boots: the contents of kernel and initramfs, whatever their paths."""
+    """Hash of the contents of kernel and initramfs."""
     return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest()
                                    for path in (vmlinuz, initramfs))).hexdigest()
 
 
-def key_of(*made_of) -> str:
-    """The name of a folder for something built: a hash of all that made it."""
-    return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
+def key_of(*inputs) -> str:
+    """The name of the folder of something built: a hash of all its inputs."""
+    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
 
 
 @functools.cache
 def toolchain(compiler: str = "gcc") -> tuple[str, ...]:
-    """Versions, the distribution's part included, of what compiles and links."""
+    """The versions of compiler, assembler and linker, with the distribution's part."""
     return tuple(_run(name, [name, "--version"]).splitlines()[0] for name in (compiler, "as", "ld"))
 
 
 def kernel_compiler(kdir: Path) -> str:
-    """The compiler that a kernel's headers name; Debian's name the one the kernel was built with."""
+    """The compiler that a kernel's headers name.  Debian's name the one that built the kernel."""
     variables = kdir / ".kernelvariables"
     text = variables.read_text() if variables.exists() else ""
     named = re.search(r"^CC = .*?(gcc\S*)$", text, re.M)
@@ -130,16 +130,20 @@ MODULE_OPTIONS = ["CONFIG_DEBUG_INFO_BTF_MODULES="]
 
 
 def module_flags(folder: Path, top: Path = TOP) -> list[str]:
-    """Arguments for make that keep the names of folders out of what it builds, so that two clones
-    build the same bytes, and type information, which newer headers bring the means for: it takes a
-    program more on the host."""
-    # Where two prefixes match, gcc takes the later one.
+    """Arguments for make that keep folder names and BTF out of the modules.
+
+    So two clones build the same bytes.  BTF, which newer headers can make, needs one more program on
+    the host.
+    """
+    # If two prefixes match, gcc takes the later one.
     return [f"KCFLAGS=-ffile-prefix-map={top}/= -ffile-prefix-map={folder}/=", *MODULE_OPTIONS]
 
 
 def module_key(kdir: Path, sources, *more) -> str:
-    """Of modules built for a kernel: sources, headers, compiler, flags.  The manifest of a root with
-    headers names the compiler too."""
+    """The key of modules built for a kernel: sources, headers, compiler, flags.
+
+    If the headers are in a root (roots.py), the root's manifest names the compiler.
+    """
     compiler = () if roots.inside(kdir) else toolchain(kernel_compiler(kdir))
     return key_of(digest(sources), packages.manifest(kdir.parents[2]), compiler,
                   module_flags(Path("folder"), Path("top")), *more)
@@ -154,25 +158,25 @@ def kbuild(what: str, kdir: Path, folder: Path) -> None:
 
 
 def stripped(module: Path) -> bytes:
-    """A module without debug information, which would tell where it was built."""
+    """A module's bytes without its debug information, which depends on the folder of the build."""
     with tempfile.NamedTemporaryFile(suffix=".ko") as out:
         _run("strip", ["strip", "--strip-debug", "-o", out.name, module])
         return Path(out.name).read_bytes()
 
 
-def build_modules(release: str, instead: tuple = ()) -> Path:
-    """Build our modules out of a copy of the sources, so that kernels do not share objects.
+def build_modules(release: str, replacements: tuple = ()) -> Path:
+    """Build our modules from a copy of the sources, so that kernels do not share objects.
 
-    instead: (path below the top, text) pairs, each in place of a file's own text; for tests that
-    need a fault.
-    Returns the folder with the *.ko files.  Nothing is built when nothing changed.
+    replacements: (path below the top, text) pairs; the text replaces that of the file.  Tests use them
+    to build a fault.
+    Returns the folder with the *.ko files.  Builds nothing if nothing has changed.
     """
     sources = [path for folder in _source_folders() for path in folder.iterdir()
                if path.suffix in (".c", ".h") and not path.name.endswith(".bpf.c")]
     sources.append(TOP / "Kbuild")
     kdir = packages.headers(release)
-    pahole = _run("pahole", ["pahole", "--version"]).strip()        # which reads the layouts
-    out = BUILD / "modules" / release / module_key(kdir, sources, pahole, instead)
+    pahole = _run("pahole", ["pahole", "--version"]).strip()        # it reads the layouts
+    out = BUILD / "modules" / release / module_key(kdir, sources, pahole, replacements)
     with locked("modules"):
         if (out / "done").exists():
             return out
@@ -181,7 +185,7 @@ def build_modules(release: str, instead: tuple = ()) -> Path:
             copy = out / path.relative_to(TOP)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
-        for name, text in instead:
+        for name, text in replacements:
             (out / name).write_text(text)
         kbuild("module build", kdir, out)
         (out / "layouts.json").write_text(json.dumps(layout.layouts(out), indent=1))
@@ -190,13 +194,13 @@ def build_modules(release: str, instead: tuple = ()) -> Path:
 
 
 HELPER_FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-static"]
-# Helpers whose source is not in guest/, and what they are linked with.
+# Helpers whose source is not in guest/: name -> (source, libraries).
 HELPERS = {"satcc-bpf": (TOP / "tools/satcc-bpf.c", ("bpf", "elf", "z"))}
 
 
 @functools.cache
 def _static_libraries(*more: str) -> str:
-    """SHA-256 over what the helpers are linked with."""
+    """SHA-256 over the libraries with which the helpers are linked."""
     total = hashlib.sha256()
     for name in ("libc.a", "libm.a", "libgcc.a", "libgcc_eh.a", "crt1.o",
                  *(f"lib{each}.a" for each in more)):
@@ -206,7 +210,7 @@ def _static_libraries(*more: str) -> str:
 
 
 def build_helper(name: str) -> Path:
-    """One of guest/*.c or HELPERS as a static program."""
+    """Build one of guest/*.c or HELPERS as a static program, and return its path."""
     source, libraries = HELPERS.get(name, (GUEST / f"{name}.c", ()))
     key = key_of(digest([source]), toolchain(), HELPER_FLAGS, _static_libraries(*libraries))
     program = BUILD / "guest-helpers" / f"{name}-{key}"
@@ -222,7 +226,7 @@ def build_helper(name: str) -> Path:
 
 
 def _libraries(program: Path, root: Path) -> set[Path]:
-    """The shared objects a program needs, the loader included, found in an unpacked tree."""
+    """The paths, in an unpacked tree, of the shared objects and the loader that a program needs."""
     needed, todo = set(), [program]
     while todo:
         listing = _run("readelf", ["readelf", "--wide", "--dynamic", "--program-headers", todo.pop()])
@@ -232,7 +236,7 @@ def _libraries(program: Path, root: Path) -> set[Path]:
             paths = [path for folder in ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64")
                      if (path := root / folder / name).exists()]
             if not paths:
-                raise LabError(f"{program.name} needs {name}, which no package has")
+                raise LabError(f"{program.name} needs {name}, and no fetched package has it")
             library = paths[0]
             if library not in needed:
                 needed.add(library)
@@ -241,7 +245,10 @@ def _libraries(program: Path, root: Path) -> set[Path]:
 
 
 def _depends(release: str, tree: Path) -> dict[str, list[str]]:
-    """modules.dep of the kernel package, by module name, as paths below lib/modules/<release>."""
+    """The kernel package's modules.dep: module name -> its path and those of its dependencies.
+
+    The paths are below lib/modules/<release>.
+    """
     folder = tree / "lib/modules" / release
     if not (folder / "modules.dep").exists():
         _run("depmod", [DEPMOD, "-b", tree, release])
@@ -254,14 +261,14 @@ def _depends(release: str, tree: Path) -> dict[str, list[str]]:
 
 
 def _stage_libraries(program: Path, tree: Path, stage: Path) -> None:
-    """What a program loads, from the tree it is of."""
+    """Copy a program's shared objects from its tree to the stage."""
     for library in _libraries(program, tree):
         place = "lib64" if library.name.startswith("ld-linux") else "lib/x86_64-linux-gnu"
         shutil.copy(library.resolve(), stage / place / library.name)
 
 
 def _stage_extra(name: str, stage: Path) -> None:
-    """An extra's programs, out of a tree of its own, and helpers."""
+    """Copy an extra's programs and helpers to the stage."""
     extra = EXTRAS[name]
     if extra.packages:
         tree = packages.extra_programs(name, extra.packages)
@@ -274,7 +281,7 @@ def _stage_extra(name: str, stage: Path) -> None:
         shutil.copy(build_helper(helper), stage / "bin" / helper)
 
 
-def _stage(release: str, stage: Path, instead: tuple, extras: tuple) -> None:
+def _stage(release: str, stage: Path, replacements: tuple, extras: tuple) -> None:
     """Lay out the guest's file system in a folder."""
     tools = packages.guest_programs()
     for folder in ("bin", "sbin", "usr/bin", "usr/sbin", "dev", "proc", "sys", "run", "tmp", "etc",
@@ -282,7 +289,7 @@ def _stage(release: str, stage: Path, instead: tuple, extras: tuple) -> None:
         (stage / folder).mkdir(parents=True, exist_ok=True)
     shutil.copy(tools / "bin/busybox", stage / "bin/busybox")
     for name in _run("busybox", [tools / "bin/busybox", "--list"]).split():
-        # Without its shell and its nsenter, which would run applets in place of programs.
+        # Leave out busybox's shell and nsenter: they would run applets in place of programs.
         if name not in PROGRAMS + KMOD_NAMES + ["busybox", "sh", "ash"]:
             (stage / "bin" / name).symlink_to("busybox")
     for name in PROGRAMS:
@@ -303,18 +310,18 @@ def _stage(release: str, stage: Path, instead: tuple, extras: tuple) -> None:
     (stage / "etc/group").write_text("root:x:0:\n")
     (stage / "etc/hosts").write_text("127.0.0.1 localhost\n")
     more = [module for name in extras for module in EXTRAS[name].modules]
-    _stage_modules(release, stage, instead, more)
+    _stage_modules(release, stage, replacements, more)
     shutil.copy(GUEST / "init", stage / "init")
 
 
-def _stage_modules(release: str, stage: Path, instead: tuple, more: list[str]) -> None:
-    """The kernel's modules an experiment can use, those of its extras, and all of ours."""
+def _stage_modules(release: str, stage: Path, replacements: tuple, more: list[str]) -> None:
+    """Copy the kernel's modules for the experiments and extras, and all of ours, to the stage."""
     tree = packages.kernel(release)
     table = _depends(release, tree)
     target = stage / "lib/modules" / release
     present = []
     for name in KERNEL_MODULES + more + SPARE_MODULES:
-        if name not in table:           # built in, or not of this kernel
+        if name not in table:           # built in, or unknown to this kernel
             continue
         present.append(name)
         for path in table[name]:
@@ -322,7 +329,7 @@ def _stage_modules(release: str, stage: Path, instead: tuple, more: list[str]) -
             copy = target / path.removesuffix(".xz")
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(lzma.decompress(blob) if path.endswith(".xz") else blob)
-    ours = sorted(build_modules(release, instead).glob("*/*.ko"))
+    ours = sorted(build_modules(release, replacements).glob("*/*.ko"))
     (target / "updates").mkdir(parents=True)
     for path in ours:
         (target / "updates" / path.name).write_bytes(stripped(path))
@@ -334,10 +341,10 @@ def _stage_modules(release: str, stage: Path, instead: tuple, more: list[str]) -
 
 
 def write_cpio(stage: Path, target: Path) -> None:
-    """Pack a folder as a newc archive that depends on names, modes and contents alone.
+    """Pack a folder as a newc archive that depends on names, modes and contents only.
 
-    Inodes count up in sorted order and every time stamp is 0: the kernel mixes neither
-    into anything, but they change memory contents, and through them a run.
+    Inodes count up in sorted order, and every time stamp is 0: both are in the guest's memory, and a
+    change of the memory's contents can change a run.
     """
     def entry(number, name, mode, content):
         head = "070701" + "".join(f"{field:08x}" for field in (
@@ -357,7 +364,7 @@ def write_cpio(stage: Path, target: Path) -> None:
             else:
                 mode = 0o100755 if path.stat().st_mode & 0o100 else 0o100644
                 out.write(entry(number, name, mode, path.read_bytes()))
-        # The console exists before anything is mounted, or init has no output.
+        # init needs the console before anything is mounted.
         device = "070701" + "".join(f"{field:08x}" for field in (
             number + 1, 0o020600, 0, 0, 1, 0, 0, 0, 0, 5, 1, 12, 0))
         blob = device.encode() + b"dev/console\0"
@@ -366,10 +373,12 @@ def write_cpio(stage: Path, target: Path) -> None:
 
 
 @functools.cache
-def build(series: str = "6.1", instead: tuple = (), extras: tuple[str, ...] = ()) -> Image:
-    """Everything a guest needs, built as far as it is not there yet.
+def build(series: str = "6.1", replacements: tuple = (), extras: tuple[str, ...] = ()) -> Image:
+    """Build an image, as far as its parts do not exist yet.  Raises LabError.
 
-    instead: build_modules()'s.  extras: names of EXTRAS the guest has, too.
+    series: of the kernel, such as "6.1".
+    replacements: as for build_modules().
+    extras: names in EXTRAS of the parts to add.
     """
     if " " in str(BUILD):
         raise LabError(f"kbuild cannot work below a path with a space: {BUILD}")
@@ -380,10 +389,10 @@ def build(series: str = "6.1", instead: tuple = (), extras: tuple[str, ...] = ()
         vmlinuz = packages.kernel(release) / "boot" / f"vmlinuz-{release}"
         with tempfile.TemporaryDirectory(prefix=scratch_prefix("image"), dir=folder) as scratch:
             stage, initramfs = Path(scratch) / "stage", Path(scratch) / "initramfs"
-            _stage(release, stage, instead, extras)
+            _stage(release, stage, replacements, extras)
             write_cpio(stage, initramfs)
             identity = identity_of(vmlinuz, initramfs)
             final = folder / f"initramfs-{release}-{identity[:16]}.cpio"
             initramfs.rename(final)
-        layouts = json.loads((build_modules(release, instead) / "layouts.json").read_text())
+        layouts = json.loads((build_modules(release, replacements) / "layouts.json").read_text())
     return Image(release, vmlinuz, final, identity, extras, layouts)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """From a scenario to the shell script that plays it, in the guest or in namespaces of the host.
 
-        sender ---- hop ---- hop ---- receiver         every box a network namespace
-          right   left right left right  left          every line a veth pair
+        sender ---- hop ---- hop ---- receiver         each node is a network namespace
+          right   left right left right  left          each line is a veth pair
                      | wired
                      | uplink
                    wired                               a host beside the line
 
-A hop's forward stage is the qdisc on its `right`, the reverse stage the one on its `left`; toward
-a host beside the line it has a device of that host's name.
-The sender has no qdisc of its own and a routed hop behind it, so that TCP's small queues do
-not see the emulated ones.  Neighbours are permanent: ARP would cross the satellite too.
+A hop's device `right` has the qdisc of its forward stage, `left` that of its reverse stage.  Its device
+toward a host beside the line has that host's name.
+The sender has no qdisc, and the emulated queues are on another node, so that TCP small queues (TSQ) do
+not see them.  Neighbours are permanent, since ARP would have to cross the satellite.
 """
 
 import math
@@ -24,9 +24,9 @@ from ..scenario.scenario import (
 from . import pep, satlink
 
 WARMUP_S = 0.2          # captures and receivers are up before the first SYN
-DEFAULT_CC = "cubic"    # of a host whose routes decide
-HEARTBEAT_S = 5         # virtual seconds between signs of life on the console
-WITNESS = "satcc:cc_call"   # one record for each callback of a congestion control, see satcc_log
+DEFAULT_CC = "cubic"    # a host's default congestion control where its routes name the flows'
+HEARTBEAT_S = 5         # virtual seconds between two progress lines on the console
+WITNESS = "satcc:cc_call"   # the event with one record for each callback of a congestion control
 
 
 def nodes(scenario: Scenario) -> list[str]:
@@ -45,7 +45,7 @@ def receiver_address(scenario: Scenario) -> str:
 
 
 def _leaf_link(scenario: Scenario, number: int) -> int:
-    """The link of a host beside the line; its hop has the left end."""
+    """The number of the link to a host beside the line; its hop has the left end."""
     return len(scenario.hops) + 1 + number
 
 
@@ -105,7 +105,7 @@ def _node_batch(scenario: Scenario, index: int) -> list[str]:
 
 
 def _toward_receiver(scenario: Scenario, index: int) -> str:
-    """What a node's route to the receiver says beside the way."""
+    """The options of a node's route to the receiver."""
     if index == 0:
         return _route_options(scenario.sender)
     congctl = scenario.hops[index - 1].pep
@@ -113,7 +113,7 @@ def _toward_receiver(scenario: Scenario, index: int) -> str:
 
 
 def _leaf_routes(scenario: Scenario, index: int, number: int, leaf: Leaf) -> list[str]:
-    """A node's way to a host beside the line."""
+    """ip-batch lines for a node's way to a host beside the line."""
     at = nodes(scenario).index(leaf.at)
     link = _leaf_link(scenario, number)
     if index == at:
@@ -134,18 +134,20 @@ def _leaf_batch(scenario: Scenario, number: int, leaf: Leaf) -> list[str]:
 
 
 def burst_bytes(rate_mbit: float) -> int:
-    """TBF's bucket: one frame, and what the clock may be late by.
+    """TBF's bucket: one frame, and 50 us of the rate for a late timer.
 
-    With two frames the first packets of a train leave back to back and spoil the ACK spacing
-    that Hoe's estimate reads; with exactly one, time lost to a late timer is lost capacity.
+    With two frames the first packets of a train would leave back to back and spoil the ACK spacing
+    that Hoe's estimate reads.  With exactly one frame a late timer would cost capacity.
     """
     return 1500 + ETHERNET_BYTES + max(100, math.ceil(rate_mbit * 1e6 / 8 * 50e-6))
 
 
 def _qdisc(scenario: Scenario, stage: Stage, dev: str) -> tuple[list[str], list[list]]:
-    """tc-batch lines for a stage, and what tc's JSON must then say: for each qdisc of the
-    device the texts that its description has to have, the first of which names it. Of a tuple of
-    texts one is enough."""
+    """tc-batch lines for a stage, and the texts that tc's JSON must then have.
+
+    The second value has a list for each qdisc of the device.  Its first text names the qdisc, and the
+    qdisc's JSON must have every text.  An item may be a tuple of texts: one of them is enough.
+    """
     if stage.rate_mbit:
         queue, shown = _queue(scenario, stage)
         return ([f"qdisc add {_tbf(scenario, stage, dev)}",
@@ -170,16 +172,17 @@ def _qdisc(scenario: Scenario, stage: Stage, dev: str) -> tuple[list[str], list[
 
 
 def _tbf(scenario: Scenario, stage: Stage, dev: str) -> str:
-    """A bottleneck in tc's words, after `qdisc add` or `qdisc change`."""
+    """tc's arguments for a bottleneck, after `qdisc add` or `qdisc change`."""
     limit = stage.queue_bytes or scenario.queue_packets(stage) * scenario.frame_bytes
     return (f"dev {dev} root handle 1: tbf rate {round(stage.rate_mbit * 1e6)}bit "
             f"burst {burst_bytes(stage.rate_mbit)} limit {limit}")
 
 
 def _queue(scenario: Scenario, stage: Stage) -> tuple[str, list[str]]:
-    """A bottleneck's queue in tc's words, and what tc must then say of it.
+    """tc's arguments for a bottleneck's queue, and the texts that tc's JSON must then have.
 
-    tc rounds a RED average's weight to what its `burst` gives; it is chosen so that it gives ours.
+    tc computes the weight of RED's average from `burst`; burst_packets() gives the `burst` that yields
+    the scenario's weight.
     """
     packets = scenario.queue_packets(stage)
     size, ecn = scenario.frame_bytes, " ecn" if stage.ecn else ""
@@ -199,13 +202,15 @@ def _queue(scenario: Scenario, stage: Stage) -> tuple[str, list[str]]:
 
 
 def _no_ecn(aqm: str) -> str:
-    """fq_codel marks unless it is told not to."""
+    """fq_codel marks by default."""
     return " noecn" if aqm == "fq_codel" else ""
 
 
 def _netem(scenario: Scenario, stage: Stage, dev: str) -> str:
-    """A stretch of link in tc's words, after `qdisc add` or `qdisc change`; what is left out of a
-    change is reset by it."""
+    """tc's arguments for a link's delay and loss, after `qdisc add` or `qdisc change`.
+
+    A change resets the options that it does not name.
+    """
     words = [f"dev {dev} root handle 1: netem limit {scenario.flight_packets()}"]
     if stage.delay_ms:
         words.append(f"delay {round(stage.delay_ms * 1000)}us")
@@ -219,13 +224,15 @@ def _netem(scenario: Scenario, stage: Stage, dev: str) -> str:
 
 
 def _tc_seconds(us: int) -> list[str]:
-    """A time as tc's JSON prints it: cut to microseconds after a division that may end just
-    below the whole one."""
+    """The two texts by which tc's JSON may print a time.
+
+    tc truncates it to microseconds, after a division whose result may be just below the whole number.
+    """
     return [f"{us / 1e6:g}", f"{(us - 1) / 1e6:g}"]
 
 
 def sysctls(scenario: Scenario, node: str) -> dict[str, str]:
-    """What a node's sysctls are set to before anything runs there."""
+    """A node's sysctls and their values, which the script sets before anything runs there."""
     # No neighbour discovery or router solicitation beside an IPv4 experiment.
     quiet = {"net.ipv6.conf.all.disable_ipv6": "1"} if scenario.family == 4 else {}
     size = scenario.socket_bytes()
@@ -238,10 +245,10 @@ def sysctls(scenario: Scenario, node: str) -> dict[str, str]:
         return {"net.ipv4.ip_forward": "1", "net.ipv6.conf.all.forwarding": "1", **quiet, **ends,
                 **{key: str(value) for key, value in hop.sysctl.items()}}
     host = hosts[node]
-    # A route's ssthresh reaches a flow through the cache of metrics, which the end of an
-    # earlier flow to the same place fills.
+    # A route's ssthresh reaches a flow through the metrics cache, which an earlier flow to the same
+    # address fills when it ends.
     forget = "0" if host.ssthresh else "1"
-    # Client and server, each without a cookie, every listener.
+    # 0x607: client and server, both without a cookie, for every listener.
     fastopen = {"net.ipv4.tcp_fastopen": "0x607"} if any(f.fastopen for f in scenario.flows) else {}
     return {
         **quiet,
@@ -266,7 +273,7 @@ def _send_command(scenario: Scenario, number: int, flow: Flow) -> str:
         return (f"in_ns {flow.source} background {target} {port} {flow.cc} < arrivals-{number} "
                 f"> said-{number} && agreed said-{number} $(wc -l < arrivals-{number}) > {out}")
     if flow.tool in ("requests", "page"):
-        # A page comes over one connection.
+        # The client fetches a page over one connection.
         connections = flow.count if flow.tool == "requests" else 1
         default = DEFAULT_CC if flow.routed else flow.cc
         return (f"{flow.tool} {flow.source} {flow.to} {host_address(scenario, flow.source)} {port} "
@@ -284,9 +291,11 @@ def _send_command(scenario: Scenario, number: int, flow: Flow) -> str:
 
 
 def _receive_command(scenario: Scenario, number: int, flow: Flow) -> str:
-    """The other end. To a passive sender it connects from the port it would else listen on, so
-    that a flow has its port at the receiver in either case.  Clients that ask are part of what
-    sends."""
+    """The shell command of a flow's receiving end.
+
+    For a passive sender it connects, from the port on which it listens for the others, so that every
+    flow has its port at the receiver.  The functions `requests` and `page` start their own clients.
+    """
     port = FIRST_PORT + number
     if flow.tool in ("iperf3", "udp"):
         return f"as_ns {flow.to} iperf3 -s -1 -p {port} >/dev/null"
@@ -300,7 +309,7 @@ def _receive_command(scenario: Scenario, number: int, flow: Flow) -> str:
     return f"as_ns {flow.to} flow recv {port}{' mptcp' if flow.mptcp else ''}"
 
 
-# The page's server, in the foreground; where it listens is on its command line.
+# The configuration of the page's server; preamble.sh writes its address to listen.conf.
 WEB_SERVER = """
 user root;
 worker_processes 1;
@@ -315,8 +324,11 @@ scgi_temp_path /tmp; include listen.conf; }
 
 
 def _traffic_files(scenario: Scenario) -> dict[str, list[str]]:
-    """What is drawn for a flow beforehand: gaps and sizes of a background's transfers, sizes of
-    replies, a page's objects.  A line each."""
+    """The job's files with the flows' transfers, one on each line.
+
+    A background flow has gaps (s) and sizes (bytes), requests have sizes of replies, a page has sizes
+    of objects.
+    """
     files = {}
     for number, flow in enumerate(scenario.flows):
         seed = f"{scenario.seed}/{number}"
@@ -335,7 +347,7 @@ def _traffic_files(scenario: Scenario) -> dict[str, list[str]]:
 
 
 def _boxes(scenario: Scenario) -> list[tuple[str, list[str], list[str]]]:
-    """Of each namespace its name, its devices, and its ip-batch lines."""
+    """(name, devices, ip-batch lines) of each namespace."""
     names, boxes = nodes(scenario), []
     for index, name in enumerate(names):
         devs = [dev for dev, present in (("left", index > 0), ("right", index < len(names) - 1))
@@ -350,9 +362,9 @@ def _boxes(scenario: Scenario) -> list[tuple[str, list[str], list[str]]]:
 
 
 def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[str]]:
-    """Namespaces, links, addresses, qdiscs; proof.py compares them with what was asked.
+    """The files and script lines that set up namespaces, links, addresses and qdiscs.
 
-    Returns (files the script needs, script lines).
+    proof.py compares what the guest reports of them with the scenario.
     """
     names = nodes(scenario)
     leaves = scenario.leaves
@@ -365,7 +377,7 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
         for leaf in leaves]}
     lines = [*satlink.need(scenario), "ip -batch links"]
     for name, devs, batch in _boxes(scenario):
-        # One process per namespace: in virtual time a new program is dearer than its work.
+        # One process for each namespace: in virtual time starting a program costs more than its work.
         files[f"set-{name}"] = ["set -e", *[
             f"echo {value} > /proc/sys/{key.replace('.', '/')}"
             for key, value in sysctls(scenario, name).items()]]
@@ -399,28 +411,31 @@ def _stages(scenario: Scenario, hop: Hop) -> list[tuple[Stage, str]]:
 
 
 def wanted_qdiscs(scenario: Scenario, hop: Hop) -> list[tuple[str, list[list]]]:
-    """Of each device of a hop, its name and what _qdisc() says of its qdiscs."""
+    """(device, texts that tc's JSON must have) of each device of a hop; for the texts see _qdisc()."""
     return [(dev, _qdisc(scenario, stage, dev)[1]) for stage, dev in _stages(scenario, hop)]
 
 
 def _qdiscs_change(scenario: Scenario) -> bool:
-    """Whether what tc says at a run's end may differ from what was set up."""
+    """Whether the qdiscs at a run's end may differ from those that were set up."""
     return bool(scenario.changes or scenario.commands or scenario.before or scenario.after)
 
 
 def qdisc_file(scenario: Scenario, hop: Hop) -> str:
-    """What tc says of a hop as it was set up: where nothing changes it, what tc says at the end."""
+    """Name of the file with tc's report on a hop as it was set up.
+
+    If nothing changes the hop's qdiscs, that is the report at the end of the run.
+    """
     return f"qdisc-{hop.name}{'-before' if _qdiscs_change(scenario) else ''}.json"
 
 
 def _show_qdiscs(prefix: str, hop: Hop, file: str) -> str:
-    """RED's weight is a detail."""
+    """The shell line that writes tc's report on a hop.  tc prints RED's weight with -d only."""
     details = " -d" if "red" in (hop.forward.aqm, hop.reverse.aqm) else ""
     return f"tc -s -j{details} -n {prefix}{hop.name} qdisc show > $OUT/{file}"
 
 
 def offloads_file(node: str, dev: str) -> str:
-    """What ethtool says of a device."""
+    """Name of the file with ethtool's report on a device's offloads."""
     return f"offloads-{node}-{dev}.txt"
 
 
@@ -436,7 +451,7 @@ def _change_commands(scenario: Scenario, change: LinkChange, prefix: str) -> lis
     for stage, dev in ((change.reverse, "left"), (change.forward, "right")):
         tc = f"tc -n {prefix}{change.hop} qdisc change"
         if stage and stage.rate_mbit:
-            # A change of the rate sets a FIFO's limit to the rate's, in bytes whatever it counts in.
+            # TBF then sets the limit of its FIFO to TBF's own, in bytes even if the FIFO counts packets.
             queue, _ = _queue(scenario, stage)
             commands.append(f"{tc} {_tbf(scenario, stage, dev)} && "
                             f"{tc} dev {dev} parent 1: handle 2: {queue}")
@@ -445,13 +460,16 @@ def _change_commands(scenario: Scenario, change: LinkChange, prefix: str) -> lis
     return commands
 
 
-# Functions of the script; the head of the file is for people and for shellcheck.
+# Functions of the script, without the file's first lines, which are for people and for shellcheck.
 PREAMBLE = Path(__file__).with_name("preamble.sh").read_text().splitlines()[3:]
 
 
 def witnessed(scenario: Scenario) -> list[str]:
-    """The congestion controls whose callbacks satcc_log is to record: ours, or those that the
-    scenario names."""
+    """The congestion controls whose callbacks satcc_log records.
+
+    They are those that the scenario names in `callbacks_of`, else our policies that its flows and
+    proxies use.
+    """
     if not {WITNESS, "satcc:*"} & set(scenario.trace):
         return []
     named = scenario.modules.get("satcc_log", {}).get("callbacks_of")
@@ -465,12 +483,15 @@ def witnessed(scenario: Scenario) -> list[str]:
 def _witness_on(scenario: Scenario) -> list[str]:
     """Load the logger with the names of the congestion controls to record."""
     if "satcc_log" in scenario.modules or not witnessed(scenario):
-        return []           # a scenario's own modules are loaded with its own parameters
+        return []           # files() loads the scenario's modules, with the scenario's parameters
     return [f"modprobe satcc_log callbacks_of={','.join(witnessed(scenario))}"]
 
 
 def _trace_on(scenario: Scenario) -> list[str]:
-    """Events into the kernel's ring buffer, of the senders' sockets alone, dropped never silently."""
+    """Shell lines that trace the events of the senders' sockets into the kernel's ring buffer.
+
+    The buffer does not overwrite events: it counts those that it drops.
+    """
     if not scenario.trace:
         return []
     lines = [*_witness_on(scenario),
@@ -491,8 +512,10 @@ def _trace_on(scenario: Scenario) -> list[str]:
 
 
 def _traced(scenario: Scenario) -> str:
-    """The filter that picks the senders' sockets: a flow has its port at the receiver, a server's
-    at the sender."""
+    """The trace filter that matches the senders' sockets.
+
+    A flow has its port at the receiver, but `requests` and `page` have it at the sender.
+    """
     numbers = scenario.traced or range(len(scenario.flows))
     serving = [number for number in numbers if scenario.flows[number].tool in ("requests", "page")]
     if not scenario.traced and not serving:
@@ -502,8 +525,11 @@ def _traced(scenario: Scenario) -> str:
 
 
 def _trace_kb(scenario: Scenario) -> int:
-    """Room for every event: some 400 bytes an ACK, one ACK a segment; of the logger's events 1000,
-    and 1200 where it records callbacks."""
+    """The size of the trace buffer in KiB, with room for every event.
+
+    An ACK takes some 400 bytes, 1000 with the logger's events, and 1200 more if the logger records
+    callbacks; each segment has one ACK.
+    """
     rate = scenario.net_rate_bps / 8 if scenario.bottleneck else 1e8
     flows = [scenario.flows[number] for number in scenario.traced] or scenario.flows
     size = sum(flow.bytes or sum(flow.objects) or flow.seconds * rate for flow in flows)
@@ -514,7 +540,7 @@ def _trace_kb(scenario: Scenario) -> int:
 def _trace_off(scenario: Scenario) -> list[str]:
     if not scenario.trace:
         return []
-    # dd reads page by page; at the buffer's end it would wait for more, so a signal ends it.
+    # dd reads page by page.  At the buffer's end it would wait for more, so timeout ends it.
     return ["echo 0 > $T/tracing_on",
             "timeout 5 dd bs=4096 if=$T/per_cpu/cpu0/trace_pipe_raw of=$OUT/trace.raw "
             "2>/dev/null || :",
@@ -527,7 +553,7 @@ def _captures(scenario: Scenario) -> list[str]:
     if not scenario.capture:
         return []
     dump = "tcpdump -n -s 120 -B 8192 -Z root --time-stamp-precision=nano"
-    places = []         # name, namespace, device, what of it
+    places = []         # name, namespace, device, tcpdump's filter
     if "sender" in scenario.captures:
         places.append(("sender", "sender", "right", "tcp"))
     if "bottleneck" in scenario.captures and scenario.bottleneck:
@@ -543,13 +569,15 @@ def _captures(scenario: Scenario) -> list[str]:
 
 
 def sample_name(at_s: float, node: str) -> str:
-    """Of the file with a node's counters at one of samples_s: of an end what `ss -ti` says of its
-    connections, of a hop what `tc -s` says of its queues."""
+    """Name of the file with a node's counters at one of samples_s.
+
+    An end's file has the output of `ss -ti`, a hop's that of `tc -s`.
+    """
     return f"sample-{at_s:g}-{node}"
 
 
 def _samples(scenario: Scenario) -> list[str]:
-    """Shell lines that write counters down while flows run, all in one go."""
+    """Shell lines that write every node's counters at each of samples_s, while flows run."""
     sources = sorted({flow.source for flow in scenario.flows})
     lines = ["modprobe tcp_diag"] if scenario.samples_s else []
     for at in scenario.samples_s:
@@ -562,12 +590,13 @@ def _samples(scenario: Scenario) -> list[str]:
 
 def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
           first: Iterable[str] = ()) -> dict[str, bytes]:
-    """The whole run: a shell script, `run`, for busybox or a host's own tools, and the files it
-    reads from its working directory.  It writes its results to $OUT.
+    """The job: the shell script `run`, and the files that it reads from its working directory.
 
-    prefix: what the names of its namespaces begin with.
-    seeded: make the kernel's random numbers a function of the seed; for a guest only.
-    first: shell lines before all others.
+    The script runs in a guest or on a host and writes its results to $OUT.
+    prefix: the names of its namespaces begin with this.
+    seeded: set the kernel's random numbers by the scenario's seed; for a guest only.
+    first: shell lines before the scenario's.
+    Returns each file's name and content.
     """
     job_files, setup = _setup(scenario, prefix)
     job_files.update(_traffic_files(scenario))
@@ -576,7 +605,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
     lines += [f"seed {scenario.seed}"] if seeded else []
     for module, parameters in scenario.modules.items():
         pairs = " ".join(f"{key}={value}" for key, value in parameters.items())
-        # One loaded already would keep what it has, without a word.
+        # modprobe ignores the parameters of a module that is loaded, and reports no error.
         lines += [f"modprobe -r {module}", f"modprobe {module} {pairs}"]
         lines += [f"parameter {module} {key} {value}" for key, value in parameters.items()]
     for cc in sorted({cc for flow in scenario.flows
@@ -610,7 +639,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
     lines.append("echo 'satcc: collecting'")
     lines += [*scenario.after, *satlink.end(scenario, prefix), *_trace_off(scenario)]
     if scenario.capture:
-        # The capture's last block is handed over after its time-out.
+        # tcpdump gets the last block of packets after a time-out of one second.
         lines += ["sleep 1.1", "kill $captures", "for capture in $captures; do wait $capture; done"]
     lines += [_show_qdiscs(prefix, hop, f"qdisc-{hop.name}.json") for hop in scenario.hops]
     lines += ["uname -r > $OUT/kernel",

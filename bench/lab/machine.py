@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""QEMU in virtual time: boot once, keep the machine's state, run every experiment from it.
+"""QEMU in virtual time: boot once, save the machine's state, start every run from it.
 
-With `-icount shift=0,sleep=off` one guest instruction is one nanosecond of virtual time
-and idle time is skipped.  Two things make a run a function of its inputs alone:
+With `-icount shift=0,sleep=off` one guest instruction takes one nanosecond of virtual time, and idle
+time is skipped.  Two measures make a run depend on its inputs only:
 
-- `rr=record`.  Without it the emulator's main loop may see the processor halted before the
-  instructions up to the halt are accounted for, and then skips too far, by less than a
-  microsecond, once in some thousand halts.  Recording makes the two threads take turns.
-  The recording itself is of no use here and goes to /dev/null.
-- The state is saved while the guest sleeps: a watchdog that runs out in virtual time pauses
-  the machine (guest/init).  Were the guest to pause it by an instruction of its own, the main
-  loop might see a processor at rest before it takes note of the pause, and skip to the next
-  timer: some milliseconds, or none, as the host schedules the two threads.  The watchdog is
-  the timer that is skipped to.  It runs out in the main loop, which pauses the machine before
-  the guest has another turn.
+- `rr=record`.  Without it the emulator's main loop may see the processor halted before it has counted
+  the instructions up to the halt.  It then skips too far, by less than a microsecond, once in some
+  thousand halts.  Recording makes the two threads take turns.  Nothing reads the recording: it goes to
+  /dev/null.
+- A watchdog saves the state while the guest sleeps: it expires in virtual time and pauses the machine
+  (guest/init).  If the guest paused the machine by an instruction, the main loop might see the
+  processor idle before it sees the pause, and skip to the next timer.  How the host schedules the two
+  threads would then decide whether some milliseconds pass.  The watchdog is that next timer, and it
+  expires in the main loop, which pauses the machine before the guest runs again.
 
-The emulator's threads only ever take turns, so they run on one host processor: handing over
-to a thread on another one costs more than the guest code in between (45 virtual seconds of
-a 2 Mbit/s flow: 3.5 s of wall time on one processor, 7.0 s on two).
+The emulator's threads take turns, so they run on one host processor.  To hand over to a thread on
+another processor costs more than the guest code in between: 45 virtual seconds of a 2 Mbit/s flow take
+3.5 s of wall time on one processor and 7.0 s on two.
 """
 
 import contextlib
@@ -46,16 +45,16 @@ from .image import Image
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512
-EXTRAS_MEMORY_MB = 1024     # 230 MB of programs in the file system, twice while it is unpacked
+EXTRAS_MEMORY_MB = 1024     # the file system has 230 MB of programs; unpacking needs that twice
 KEPT_STATES = 8
-SILENCE_S = 600             # virtual; no console line for so long: the guest is stuck
-LOOK_S = 0.02               # between two looks at a running machine; no result depends on it
-LOOKS_PER_QUESTION = 25     # of a silent machine
-STILL_ANSWERS = 20          # so many answers in a row with the same time: the emulator is stuck
+SILENCE_S = 600             # virtual; a guest that prints nothing for this long is stuck
+LOOK_S = 0.02               # between two reads of a running machine's monitor; no result depends on it
+LOOKS_PER_QUESTION = 25     # reads of a silent machine's monitor between two questions about its time
+STILL_ANSWERS = 20          # after this many equal answers in a row the emulator is stuck
 
-# norandmaps: TCG keeps its translations when programs load where they did before.
+# norandmaps: TCG reuses its translations of a program only at the same addresses.
 # tsc: the emulator does not promise a steady TSC, but with icount it counts virtual time.
-# mitigations, audit: code of no effect on TCP that each packet would pay for.
+# mitigations, audit: these slow down each packet and do not change TCP.
 KERNEL_ARGUMENTS = """
 console=ttyS0 quiet loglevel=4 panic=-1 oops=panic panic_on_warn=1 nokaslr norandmaps
 mitigations=off audit=0 apparmor=0 selinux=0 tsc=reliable clocksource=tsc nowatchdog random.trust_cpu=off
@@ -70,14 +69,16 @@ def qemu_version() -> str:
     return re.search(r"version (\S+.*)", text)[1]
 
 
-# What QEMU loads to boot such a machine: the BIOS, which is a package of its own, and two of its own.
+# The firmware QEMU loads for this machine: the BIOS, from another package, and two files of its own.
 FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 
 
 @cache
 def emulator() -> list[str]:
-    """QEMU's version and a hash of each firmware file that it would load: its folders are searched in
-    its order."""
+    """QEMU's version, and a hash of each firmware file that QEMU would load.
+
+    The search goes through QEMU's folders in QEMU's order.  Raises LabError if a file is missing.
+    """
     folders = [Path(line) for line in _tool(QEMU, "-L", "help").split()]
     loaded = []
     for name in FIRMWARE:
@@ -128,27 +129,27 @@ def _command(image: Image, console: Path, scratch: Path, monitor: int, extra: li
         "-serial", f"file:{console}",
         "-chardev", f"file,id=results,path={scratch}/results.tar",
         "-device", "virtserialport,chardev=results,name=satcc.results",
-        # The disk is none the guest uses: the emulator keeps machine states in it.
+        # The guest does not use this disk; the emulator saves machine states in it.
         "-drive", f"file={scratch}/state.qcow2,if=none,id=state",
         "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control",
         *extra,
     ]
 
 
-# Set to have every wait() of this process give up: threads do not see Ctrl-C.
+# When this is set, every wait() of this process gives up.  Threads need it: they do not see Ctrl-C.
 interrupted = threading.Event()
 
 
 class Monitor:
-    """The machine's QMP socket: answers in the order of the commands, events at any time."""
+    """The machine's QMP socket.  Answers come in the order of the commands, events at any time."""
 
     def __init__(self, connected: socket.socket):
         self._socket = connected
         self._received = b""
         self._sent = 0
-        self.answers = {}           # by a command's number; the greeting has none
-        self.events = set()         # names of those that have come
-        self.ended = False          # the emulator has closed its end
+        self.answers = {}           # command number -> answer; the greeting has the number None
+        self.events = set()         # names of the events so far
+        self.ended = False          # whether the emulator has closed the socket
         self._await(None, "start")
         self("qmp_capabilities")
 
@@ -184,7 +185,7 @@ class Monitor:
                 self.answers[message.get("id")] = message
 
     def _await(self, number: int | None, command: str) -> dict:
-        """Wait as long as the emulator lives: on a busy host it may not run for minutes."""
+        """Wait for an answer as long as the emulator lives: a busy host may not run it for minutes."""
         while number not in self.answers:
             if interrupted.is_set():
                 raise LabError("interrupted")
@@ -204,11 +205,11 @@ class Monitor:
 
 
 class Silence:
-    """The guest prints nothing: does its time go on, and how much of it has passed?
+    """Tells a guest that is stuck from one that prints nothing.
 
-    Asked is the emulator's own time: instructions executed, and the guest's hardware clock, which
-    counts idle time too.  To answer changes nothing that a guest can see.  An emulator that the
-    host has stopped, or gives few turns, answers late or not at all, and is waited for.
+    It asks the emulator for the number of executed instructions and for the guest's hardware clock,
+    which counts idle time too.  The guest cannot notice the questions.  An emulator that the host has
+    stopped, or seldom runs, answers late or never; it is not taken for stuck.
     """
 
     def __init__(self, monitor: Monitor):
@@ -219,7 +220,7 @@ class Silence:
         self._repeated = 0
 
     def look(self):
-        """Read the monitor, and ask it now and then.  Raises LabError if the guest is stuck."""
+        """Read the monitor, and now and then ask for the time.  Raises LabError for a stuck guest."""
         if not self._asked:
             self._looks += 1
             if self._looks % LOOKS_PER_QUESTION == 0:
@@ -245,7 +246,7 @@ class Silence:
 
 
 class Machine(contextlib.AbstractContextManager):
-    """One QEMU process with its files in a scratch folder; gone, both, when the block is left."""
+    """One QEMU process with its files in a scratch folder.  Leaving the block removes both."""
 
     def __init__(self, image: Image, console: Path, state: Path | None = None, extra: list = (),
                  recorded: bool = True):
@@ -258,7 +259,7 @@ class Machine(contextlib.AbstractContextManager):
             self._errors = self.scratch / "errors"
             self.console = console
             self.memory_mb = memory_mb(image)
-            self.may_be_held = False        # by gdb: its time then stands still
+            self.may_be_held = False        # True: gdb may stop the machine, and its time
             console.parent.mkdir(parents=True, exist_ok=True)
             console.write_bytes(b"")
             if state:
@@ -281,7 +282,7 @@ class Machine(contextlib.AbstractContextManager):
             try:
                 self.monitor = Monitor(ours)
             except (LabError, OSError):
-                raise LabError(f"the emulator did not start: {self.emulator_said()}") from None
+                raise LabError(f"the emulator did not start: {self.last_error()}") from None
             stack.callback(self.monitor.close)
             self._stack = stack.pop_all()
 
@@ -293,7 +294,8 @@ class Machine(contextlib.AbstractContextManager):
             self.process.kill()
         self.process.wait()
 
-    def emulator_said(self) -> str:
+    def last_error(self) -> str:
+        """The last line of the emulator's standard error, or ''."""
         lines = [line for line in self._errors.read_text().splitlines()
                  if "TCG doesn't support" not in line]
         return lines[-1] if lines else ""
@@ -302,7 +304,7 @@ class Machine(contextlib.AbstractContextManager):
         return self.console.read_text(errors="replace")
 
     def failure(self) -> str:
-        """The failure that the console shows, or ''.  An unfinished line is still being written."""
+        """The failure that the console shows, or ''.  It ignores an unfinished line."""
         text = self.console_text()
         for pattern in (r"satcc: failed: .*", r"Kernel panic - .*", r"(?:BUG|Oops|WARNING): .*"):
             if match := re.search(pattern + r"\n", text):
@@ -325,25 +327,25 @@ class Machine(contextlib.AbstractContextManager):
             if self.process.poll() is not None:
                 if done():
                     return
-                raise LabError(self.failure() or self.emulator_said() or "the guest ended early")
+                raise LabError(self.failure() or self.last_error() or "the guest ended early")
             if self.may_be_held:
                 self.monitor.look()
             else:
                 silence.look()
 
     def wait_until_booted(self):
-        """Wait until the machine is paused, which is when its state is saved (guest/init)."""
+        """Wait until the watchdog pauses the machine; its state is saved then (guest/init)."""
         self.wait(lambda: "STOP" in self.monitor.events)
         if failure := self.failure():
             raise LabError(failure)
 
     def fingerprint(self) -> str:
-        """Hash of a paused machine: its memory and the state of its processor and devices."""
+        """Hash of a paused machine's memory, and of the state of its processor and devices."""
         memory, devices = self.scratch / "memory", self.scratch / "devices"
         self.monitor("pmemsave", val=0, size=self.memory_mb << 20, filename=str(memory))
         self.monitor("xen-save-devices-state", filename=str(devices), live=False)
-        # Two things differ and are no part of the guest: the host's clocks, which icount does not use,
-        # and how much has been written to the recording.
+        # Two parts of the state differ between runs and do not belong to the guest: the host's clocks,
+        # which icount does not use, and the length of the recording.
         state, clocks = re.subn(rb"(\x05timer.{8}).{24}", rb"\1", devices.read_bytes(), flags=re.S)
         state, recorder = re.subn(rb"\x04(.{4})\x06replay.*?\x7e\1", b"", state, flags=re.S)
         assert clocks == recorder == 1
@@ -356,7 +358,7 @@ class Machine(contextlib.AbstractContextManager):
 
 
 def _prepare_child(cpu: int):
-    """Called between fork and exec: bind to one processor, and die with the parent process."""
+    """Bind to one processor, and die with the parent process.  Runs between fork and exec."""
     import ctypes
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG
     os.sched_setaffinity(0, {cpu})
@@ -364,7 +366,10 @@ def _prepare_child(cpu: int):
 
 @contextlib.contextmanager
 def _own_cpu():
-    """A host processor that no other machine of this checkout uses, if there is one."""
+    """Yield the number of a host processor that no other machine of this checkout uses.
+
+    If all are in use, it is one of those.
+    """
     folder = BUILD / "lab" / "cpu"
     folder.mkdir(parents=True, exist_ok=True)
     cpus = sorted(os.sched_getaffinity(0))
@@ -390,9 +395,12 @@ class Snapshot:
 
 
 def snapshot(image: Image, recorded: bool = True) -> Snapshot:
-    """Boot an image and save it; later calls find what the first one made.  recorded: settings()'."""
-    made_of = "\n".join([image.identity, *emulator(), *settings(image, recorded)])
-    key = f"{image.release}-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
+    """Boot an image and save its state.  Later calls return the saved state.
+
+    recorded: as for settings().
+    """
+    inputs = "\n".join([image.identity, *emulator(), *settings(image, recorded)])
+    key = f"{image.release}-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = BUILD / "lab" / key
     state, about = folder / "state.qcow2", folder / "about.json"
     folder.mkdir(parents=True, exist_ok=True)
@@ -410,7 +418,7 @@ def snapshot(image: Image, recorded: bool = True) -> Snapshot:
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove old states, 200 MB each (every build of a module makes one), and keep those used last."""
+    """Remove all states but those used last.  Each has 200 MB, and every build of a module adds one."""
     def last_used_first(paths):
         return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
 
@@ -446,13 +454,13 @@ class Outcome:
     """The files and times of a finished job."""
 
     files: dict[str, bytes]
-    restore_wall_s: float           # process start to the job's first line
-    job_wall_s: float               # from there to the machine's end
-    flows_wall_s: float             # the part with traffic: first SYN to the last flow's end
+    restore_wall_s: float           # from the start of the process to the job's first line
+    job_wall_s: float               # from the job's first line to the machine's end
+    flows_wall_s: float             # from the first SYN to the end of the last flow
 
 
 def _pack(files: dict[str, bytes]) -> bytes:
-    """A tar stream that is a function of names and contents."""
+    """A tar stream that depends on the names and contents only."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for name in sorted(files):
@@ -464,7 +472,7 @@ def _pack(files: dict[str, bytes]) -> bytes:
 
 def _unpack(path: Path) -> dict[str, bytes]:
     blob = path.read_bytes()
-    # Two zero blocks end an archive: without them it was cut short.
+    # Two zero blocks end an archive; one without them was cut short.
     if len(blob) < 1024 or blob[-1024:].strip(b"\0"):
         raise LabError("the guest's results are truncated")
     try:
@@ -479,12 +487,13 @@ def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=
             stub=None) -> Outcome:
     """Restore the machine, hand it a job and wait for its end.
 
-    files: what the guest finds in its working directory; `run` is the shell script started.
-    console: where the console log goes; it stays, whatever happens.
+    files: the files of the guest's working directory; the guest runs the shell script `run`.
+    console: path of the console log, which is never removed.
     on_progress: called with the console's text whenever it has grown.
-    stub: a debug.Stub; the guest waits for gdb, and may be silent for as long as gdb holds it.
-    Returns the files the job left in /run/out.  A non-zero end of the script, a panic, an
-    oops, a stall or results cut short are a LabError that names the console log.
+    stub: a debug.Stub; the guest waits for gdb, and may print nothing while gdb holds it.
+    Returns the files that the job wrote to /run/out, and times.  Raises LabError, with the path of the
+    console log, if the script's status is not 0, if the guest panics or is stuck, or if the results
+    are truncated.
     """
     with tempfile.NamedTemporaryFile(prefix=scratch_prefix("satcc-job")) as job:
         job.write(_pack(files))
@@ -511,7 +520,7 @@ def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=
                     raise LabError(failure)
                 if machine.process.returncode:
                     raise LabError(f"the emulator ended with status {machine.process.returncode}: "
-                                   f"{machine.emulator_said() or 'it said nothing'}")
+                                   f"{machine.last_error() or 'it printed no error'}")
                 results = _unpack(machine.results)
                 status = results.pop("status", b"?").decode().strip()
                 if status != "0":
@@ -527,7 +536,7 @@ def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=
 
 
 def _left(results: Path) -> dict[str, bytes]:
-    """The files of a failed job, as far as they can be read."""
+    """The files of a failed job; {} if they cannot be read."""
     try:
         return _unpack(results)
     except (LabError, OSError):

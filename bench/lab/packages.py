@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kernels, their headers and the guest's programs, as the distribution's own packages.
+"""Fetch kernels, their headers and the guest's programs from the distribution's packages.
 
-apt fetches them from the machine's own sources and checks its signatures, with a state
-directory of its own under build/: nothing is installed on the host and no root is needed.
+apt fetches them from the machine's own sources and checks their signatures.  Its state directory is
+build/apt, so nothing is installed on the host, and it needs no root.
 
-Its package lists are fetched once and then kept, so that neither the kernel nor the guest's programs
-change under somebody's figures, and what is there goes on without a network; removing build/apt has
-the lab look again.  Only a file that is no longer to be had has them fetched anew.
+apt fetches the package lists once and then keeps them.  So the kernel and the guest's programs do not
+change between two measurements, and the lab works without a network.  Remove build/apt to fetch new
+lists.  The lab itself fetches new ones only when a file of the old ones cannot be fetched any more.
 
 Kernels that the machine's own release lacks come from other suites of its archive (SUITES), each with
-a state of its own, build/apt-SUITE.  Their modules are built by that suite's compiler, in a root of
-its own (build_root(), roots.py).
+its state in build/apt-SUITE.  The suite's own compiler builds their modules, in a root directory
+(build_root(), roots.py).
 """
 
 import functools
@@ -26,9 +26,9 @@ from ..errors import LabError
 from ..paths import BUILD, locked
 
 OWN = ""                        # the suites that the machine's apt is configured for
-SUITES = ("bullseye", "sid")    # others whose kernels the lab plays
-ELSEWHERE = {"5.10": "bullseye", "5.10-rt": "bullseye"}     # the suite of a series
-NEWEST = "newest"               # a series: the highest version in the last of SUITES
+SUITES = ("bullseye", "sid")    # other suites from which the lab takes kernels
+ELSEWHERE = {"5.10": "bullseye", "5.10-rt": "bullseye"}     # series -> suite
+NEWEST = "newest"               # names the highest version in the last of SUITES
 
 
 def _state(suite: str) -> Path:
@@ -37,11 +37,11 @@ def _state(suite: str) -> Path:
 
 
 def _apt(*argv: str, cwd: Path | None = None, suite: str = OWN) -> str:
-    """Run an apt tool on the private state of a suite and return its standard output."""
+    """Run an apt tool on a suite's private state and return its standard output.  Raises LabError."""
     state = _state(suite)
     for folder in ("state/lists/partial", "cache/archives/partial"):
         (state / folder).mkdir(parents=True, exist_ok=True)
-    status = state / "status"       # an empty one: as if nothing were installed
+    status = state / "status"       # empty, as if nothing were installed
     status.touch()
     options = {
         "Dir::State": state / "state",
@@ -52,7 +52,7 @@ def _apt(*argv: str, cwd: Path | None = None, suite: str = OWN) -> str:
         "APT::Architecture": "amd64",
         "APT::Install-Recommends": "false",
     }
-    if suite:       # a copy of an archive may be older than the date until which its index is valid
+    if suite:       # the index in a copy of an archive may have expired
         options |= {"Dir::Etc::sourcelist": _sources(suite), "Dir::Etc::sourceparts": "/dev/null",
                     "Acquire::Check-Valid-Until": "false"}
     command = [argv[0]]
@@ -67,10 +67,11 @@ def _apt(*argv: str, cwd: Path | None = None, suite: str = OWN) -> str:
 
 
 def source_lines(targets: str, codename: str, suite: str) -> list[str]:
-    """apt sources of another suite of the archives that hold the machine's own.
+    """apt sources of another suite, from the archives that have the machine's own suite.
 
     targets: a line for each of the machine's package lists: kind, address, suite, component.
-    Of the own suite and its security updates, the name is replaced; sid has no updates of its own.
+    codename: the machine's own suite.  Its name, and that of its security updates, is replaced by
+    suite's; sid has no security updates.
     """
     renamed = {codename: suite, f"{codename}-security": f"{suite}-security"}
     if suite == "sid":
@@ -91,8 +92,8 @@ def _sources(suite: str) -> Path:
                        "$(TARGET_OF) $(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
         lines = source_lines(targets, codename, suite)
         if not lines:
-            raise LabError(f"no apt source of this machine has the suite {codename}, "
-                           f"to look for {suite} beside it")
+            raise LabError(f"cannot find the suite {suite}: no apt source of this machine has its "
+                           f"own suite {codename}")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(lines) + "\n")
     return path
@@ -111,14 +112,17 @@ def _lists(suite: str = OWN) -> list[tuple]:
 
 
 def _files(names: list[str], with_depends: bool, suite: str = OWN) -> dict[str, str]:
-    """Name, which has the version, size and hash of each file that makes up packages, as apt resolves
-    them by the lists there are.  apt takes a second to say so: its answer is kept."""
-    asked = json.dumps([_lists(suite), names, with_depends])
-    kept = _state(suite) / "answers" / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}.json"
+    """File name -> size and hash, of each file that apt would fetch for packages.
+
+    The file name has the version.  apt needs a second for this, so the answer is kept for each state
+    of the package lists.
+    """
+    query = json.dumps([_lists(suite), names, with_depends])
+    kept = _state(suite) / "answers" / f"{hashlib.sha256(query.encode()).hexdigest()[:16]}.json"
     if not kept.exists():
         what = ["install"] if with_depends else ["download"]
         uris = _apt("apt-get", "-qq", "-y", "--print-uris", *what, *names, suite=suite)
-        # Where a list has no MD5 sum, `install` prints no hash.
+        # For a list without MD5 sums `install` prints no hash.
         words = [line.split() for line in uris.splitlines() if line.startswith("'")]
         by_name = {name: " ".join(rest) for _, name, *rest in words}
         if not by_name:
@@ -137,10 +141,11 @@ def series_of(release: str) -> str:
 
 def kernel_release(series: str) -> str:
     """The newest packaged kernel of a series: "6.1" -> "6.1.0-56-amd64", and with PREEMPT_RT "6.1-rt" ->
-    "6.1.0-56-rt-amd64".  Only for a series of ELSEWHERE, and for NEWEST, is another suite asked.
+    "6.1.0-56-rt-amd64".  Raises LabError if there is none.
 
-    A release's own kernel has an ABI number, which its updates raise; a later release's, which
-    the security suite of a Debian in its last years has too, a number of each update: "6.12" ->
+    It looks in the machine's own suite, but for a series of ELSEWHERE and for NEWEST in another one.
+    The name of a release's own kernel has an ABI number, which updates raise.  The security suite of an
+    old Debian also has kernels of the next release, named by each update: "6.12" ->
     "6.12.117+deb12-amd64".
     """
     if series == NEWEST:
@@ -157,7 +162,7 @@ def kernel_release(series: str) -> str:
 
 
 def _kernels(suite: str) -> dict[str, list]:
-    """Series -> [(version as numbers, release)...] of a suite's kernels."""
+    """Series -> [(version as a list of numbers, release), ...] of a suite's kernels."""
     by_series = {}
     for name in _images(suite):
         match = re.fullmatch(
@@ -177,25 +182,25 @@ def _images(suite: str) -> list[str]:
 
 @functools.cache
 def suite_of(release: str) -> str:
-    """The suite of a kernel: the first that has it, among the suites whose lists have been fetched."""
+    """The first suite that has a kernel.  It looks only in suites whose lists have been fetched."""
     update(OWN)
     for suite in (OWN, *SUITES):
         if _lists(suite) and f"linux-image-{release}" in _images(suite):
             return suite
-    return OWN              # of before the lists were fetched anew: the tree may still be there
+    return OWN              # the old lists may have had it, and its tree may still be in build/
 
 
-MANIFEST = ".files.json"        # in a tree: _files() of what it was made of
+MANIFEST = ".files.json"        # in a tree: _files() of its packages
 
 
 def unpack(names: list[str], into: Path, with_depends: bool, suite: str = OWN,
            whole: bool = False, only: str = "") -> Path:
-    """Fetch packages and unpack them into a folder, whole or not at all; a tree of other packages or
-    versions gives way.  Returns the folder.
+    """Fetch packages and unpack them into a folder, whole or not at all.  Returns the folder.
 
-    Once more with new lists, for the archive drops versions the old ones name.
-    whole: a root to change into, with /usr merged, and not only files to take from.
-    only: the one file to unpack.
+    It replaces a tree of other packages or versions.  After an error it tries again with new package
+    lists, because the archive removes old versions.  Raises LabError.
+    whole: make a root for chroot, with a merged /usr, and not only a tree to copy files from.
+    only: unpack this file alone.
     """
     update(suite)
     with locked("packages"):
@@ -206,7 +211,7 @@ def unpack(names: list[str], into: Path, with_depends: bool, suite: str = OWN,
                 _apt("apt-get", "update", "-qq", suite=suite)
                 return _unpack(names, into, with_depends, suite, whole, only)
             except LabError:
-                # A tree from before manifests existed: without a network there is no other.
+                # An old version of the lab made this tree without a manifest: use it if offline.
                 if into.exists() and not (into / MANIFEST).exists():
                     return into
                 raise
@@ -229,7 +234,7 @@ def _unpack(names: list[str], into: Path, with_depends: bool, suite: str, whole:
     fetched = sorted(debs.glob("*.deb"))
     if len(fetched) != len(files):
         raise LabError(f"apt fetched {len(fetched)} files for {' '.join(names)}, "
-                       f"not the {len(files)} it named")
+                       f"but named {len(files)}")
     if whole:
         _merge_usr(scratch)
     for deb in fetched:
@@ -245,20 +250,20 @@ def _unpack(names: list[str], into: Path, with_depends: bool, suite: str, whole:
     return into
 
 
-# dpkg-deb -x would put folders in place of the links that merge /usr.
+# dpkg-deb -x would replace the links that merge /usr by folders.
 _EXTRACT = ["sh", "-c", 'dpkg-deb --fsys-tarfile "$DEB" | tar -x --keep-directory-symlink -C "$INTO" '
             '${ONLY:+"$ONLY"}']
 
 
 def _merge_usr(root: Path) -> None:
-    """/bin, /sbin and /lib* as links into /usr, as an installed system has them."""
+    """Make /bin, /sbin and /lib* links into /usr, as on an installed system."""
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
 
 
 def manifest(tree: Path) -> str:
-    """The packages and versions from which a tree was made, as text."""
+    """The packages and versions of a tree, as JSON text."""
     path = tree / MANIFEST
     return path.read_text() if path.exists() else "unknown"
 
@@ -269,9 +274,9 @@ def kernel(release: str) -> Path:
     tree = unpack(_with_parts(f"linux-image-{release}", "base|binary|modules", suite),
                   BUILD / "kernels" / release / "image", False, suite)
     vmlinuz = tree / "boot" / f"vmlinuz-{release}"
-    if not (tree / "lib").exists():         # packages of a merged /usr
+    if not (tree / "lib").exists():         # packages for a merged /usr
         (tree / "lib").symlink_to("usr/lib")
-    if not vmlinuz.exists():                # 7.2's is beside its modules, until it is installed
+    if not vmlinuz.exists():                # 7.2's package has it beside the modules
         vmlinuz.parent.mkdir(exist_ok=True)
         vmlinuz.symlink_to(f"../lib/modules/{release}/vmlinuz")
     return tree
@@ -286,11 +291,13 @@ def vmlinux_with_symbols(release: str) -> Path:
 
 
 def headers(release: str) -> Path:
-    """The build tree of a kernel (what KDIR names), made usable outside /usr/src.  That of a kernel of
-    another suite is in its build_root(), and of use only from inside (roots.py)."""
+    """The build tree (KDIR) of a kernel, changed so that it works outside /usr/src.
+
+    That of a kernel from another suite is in its build_root(), and works only inside it (roots.py).
+    """
     if suite_of(release):
         return build_root(release) / "usr/src" / f"linux-headers-{release}"
-    names = _with_parts(f"linux-headers-{release}", "headers|kbuild")       # but for the compiler
+    names = _with_parts(f"linux-headers-{release}", "headers|kbuild")       # all but the compiler
     root = unpack(names, BUILD / "kernels" / release / "headers", False)
     kdir = root / "usr/src" / f"linux-headers-{release}"
     makefile = kdir / "Makefile"
@@ -301,20 +308,20 @@ def headers(release: str) -> Path:
     return kdir
 
 
-# Programs that kbuild calls, beside the compiler, on which the headers depend.
+# Programs that kbuild calls.  The compiler is not here: the headers' package depends on it.
 BUILD_PACKAGES = ["make", "sparse", "dash", "bash", "coreutils", "sed", "grep", "mawk", "findutils",
                   "diffutils", "binutils"]
 
 
 def build_root(release: str, more: tuple[str, ...] = ()) -> Path:
-    """A root with a kernel's headers, that release's own compiler, make and sparse.
+    """A root directory with a kernel's headers, that release's compiler, make and sparse.
 
-    more: packages beside these; a root of its own has them.
+    more: further packages; each set of them has another root.
     """
     name = "-".join(["root", *more])
     root = unpack([f"linux-headers-{release}", *BUILD_PACKAGES, *more],
                   BUILD / "kernels" / release / name, True, suite_of(release), whole=True)
-    if not (root / "usr/bin/awk").exists():         # what the packages' scripts would have linked
+    if not (root / "usr/bin/awk").exists():         # the package's script would make this link
         (root / "usr/bin/awk").symlink_to("mawk")
     _complete(root / "usr/src" / f"linux-headers-{release}")
     return root
@@ -328,7 +335,7 @@ CHECKER_VALID = """\
 
 
 def _complete(kdir: Path) -> None:
-    """The headers' Makefile asks a script whether sparse works, and 7.2's package has not the script."""
+    """Add the script with which the headers' Makefile tests sparse; 7.2's package lacks it."""
     script = (kdir / "scripts").resolve() / "checker-valid.sh"
     if not script.exists():
         script.write_text(CHECKER_VALID)
@@ -336,7 +343,10 @@ def _complete(kdir: Path) -> None:
 
 
 def _with_parts(name: str, parts: str, suite: str = OWN) -> list[str]:
-    """A package of the kernel and the packages linux-PART-* that it depends on."""
+    """The name of a kernel package, and those of the packages linux-PART-* that it depends on.
+
+    parts: the PARTs, as a regular expression.
+    """
     update(suite)
     kept = _state(suite) / "answers" / f"{name.removeprefix('linux-')}.json"
     if not kept.exists():
@@ -352,10 +362,10 @@ GUEST_PACKAGES = ["busybox-static", "iproute2", "iperf3", "tcpdump", "ethtool", 
 
 
 def guest_programs() -> Path:
-    """The tree the guest's programs and their libraries are taken from."""
+    """The tree with the guest's programs and their libraries."""
     return unpack(GUEST_PACKAGES, BUILD / "guest-programs", True)
 
 
 def extra_programs(name: str, names: tuple[str, ...]) -> Path:
-    """The tree of an extra's packages and their libraries."""
+    """The tree with an extra's packages and their libraries."""
     return unpack(list(names), BUILD / f"guest-programs-{name}", True)

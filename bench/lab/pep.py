@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A performance enhancing proxy on a hop, as PEPsal is one (Caini et al. 2006): it splits every TCP
-connection between sender and receiver in two, and neither of them can tell.
+"""A performance enhancing proxy (PEP) on a hop, like PEPsal (Caini et al. 2006).
 
-The proxy is HAProxy.  The kernel hands it what passes (TPROXY), it connects on to where that was
-going from the address it came from, and the congestion control toward the receiver is that of the
-hop's route (`congctl`), whichever side has connected.
+It splits every TCP connection between sender and receiver in two, and is transparent to both.
+The proxy is HAProxy.  The kernel hands it the connections that pass (TPROXY).  For each it connects to
+the original destination from the original source address.  The congestion control toward the receiver
+is that of the hop's route (`congctl`), whichever end opened the connection.
 """
 
 from ..errors import LabError
 from ..scenario.scenario import FIRST_PORT, Hop, Scenario
 
-PORT = 3129             # where it listens; no flow's
-MARK = TABLE = 100      # of packets for the proxy, and the table that makes them local
+PORT = 3129             # the proxy's; no flow has it
+MARK = TABLE = 100      # the mark of packets for the proxy, and the routing table that makes them local
 
-# By address family: nft's word for its packets, the command ip, and where HAProxy listens and connects
-# from.
+# Address family -> nft's name of it, the ip command, HAProxy's listening address and source address.
 FAMILIES = {4: ("ip", "ip", "0.0.0.0:", "0.0.0.0"), 6: ("ip6", "ip -6", "[::]:", "[::]")}
 
 
@@ -37,7 +36,7 @@ listen pep
 
 
 def _rules(scenario: Scenario, sender: str, receiver: str) -> list[str]:
-    """nft's: what belongs to the proxy's own sockets, then what begins a connection."""
+    """nft's rules: the first for packets of the proxy's sockets, the others for new connections."""
     ports = f"{FIRST_PORT}-{FIRST_PORT + len(scenario.flows) - 1}"
     packets = FAMILIES[scenario.family][0]
     taken = f"tproxy to :{PORT} meta mark set {MARK} accept"
@@ -51,9 +50,9 @@ def _rules(scenario: Scenario, sender: str, receiver: str) -> list[str]:
 
 def setup(scenario: Scenario, hop: Hop, sender: str,
           receiver: str) -> tuple[dict[str, list[str]], list[str]]:
-    """Files of the proxy on a hop and the script's lines that start it.
+    """The proxy's files, and the script lines that start it on a hop.
 
-    sender, receiver: the addresses at the ends of the line.
+    sender, receiver: the addresses of the two ends.
     """
     ip = FAMILIES[scenario.family][1]
     files = {"pep.cfg": _config(scenario.family), f"nft-{hop.name}": _rules(scenario, sender, receiver)}
@@ -67,13 +66,13 @@ def setup(scenario: Scenario, hop: Hop, sender: str,
 
 
 def check(scenario: Scenario, files: dict[str, bytes]) -> None:
-    """Raises LabError if a proxy did not start: what it should split then passes whole."""
+    """Raises LabError if a proxy did not start, since its connections are then not split."""
     for hop in scenario.hops:
-        said = files.get(f"haproxy-{hop.name}.log", b"").decode()
-        alerts = [line for line in said.splitlines() if line.startswith("[ALERT]")] if hop.pep else []
+        log = files.get(f"haproxy-{hop.name}.log", b"").decode()
+        alerts = [line for line in log.splitlines() if line.startswith("[ALERT]")] if hop.pep else []
         if alerts:
             raise LabError(f"the proxy {hop.name}: {alerts[0]}")
 
 
-# The sender has done when the proxy has all; the receiver has all when its connections are gone.
+# The sender ends when the proxy has all data.  The receiver has all data when its connections are gone.
 DRAINED = 'until [ -z "$(in_ns receiver ss -Htn state established)" ]; do sleep 0.5; done'

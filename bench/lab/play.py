@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One run: a scenario played, its files checked and kept under the hash of everything that made it."""
+"""Play a scenario, check the run's files, and keep them under a hash of all the run's inputs."""
 
 import fcntl
 import hashlib
@@ -18,15 +18,17 @@ from ..record.run import FORMAT, META, Run, traffic_hash
 from ..scenario.scenario import Scenario
 from . import debug, image, job, machine, pep, proof, repeat, satlink
 
-# Of a connection, what both ends have to allow: its bit in TCP_INFO's options, and the sysctl, which is
-# on unless a scenario says otherwise.
+# TCP options that both ends must allow: name, bit in TCP_INFO's options, sysctl.  The sysctls are on
+# unless a scenario turns them off.
 NEGOTIATED = (("SACK", 2, "net.ipv4.tcp_sack"), ("timestamps", 1, "net.ipv4.tcp_timestamps"),
               ("window scale", 4, "net.ipv4.tcp_window_scaling"))
 
 
 def _check_options(scenario: Scenario, number: int, result: dict) -> None:
-    """The options that a flow's sender has negotiated are what the hosts' settings say.  Tools that
-    open connections by the dozen report none."""
+    """Raise LabError if a flow's TCP options differ from what the hosts' sysctls allow.
+
+    It checks only flows whose tool reports the options.
+    """
     flow = scenario.flows[number]
     if "options" not in result:
         return
@@ -44,11 +46,11 @@ def _check_options(scenario: Scenario, number: int, result: dict) -> None:
 def check(scenario: Scenario, files: dict[str, bytes], may_miss: bool = False) -> None:
     """Raise LabError unless all requested files exist and no packet or record was lost.
 
-    may_miss: satcc_log may have missed records; the oracle then leaves the run out.
+    may_miss: accept a run in which satcc_log missed records; the oracle does not check such a run.
     """
     if scenario.trace:
         stats = dict(line.split(": ", 1) for line in files["trace.stats"].decode().splitlines())
-        # entries: what is still in the buffer after it was read.
+        # entries: events that are still in the buffer after it was read.
         for name in ("overrun", "commit overrun", "dropped events", "entries"):
             if int(stats[name]):
                 raise LabError(f"the kernel dropped trace events ({name}: {stats[name]})")
@@ -78,7 +80,7 @@ def check(scenario: Scenario, files: dict[str, bytes], may_miss: bool = False) -
 
 
 def _checked(scenario: Scenario, files: dict[str, bytes], may_miss: bool) -> None:
-    """Call check(); add the run's files to its error."""
+    """Call check(), and attach the run's files to its error."""
     try:
         check(scenario, files, may_miss)
     except LabError as error:
@@ -90,15 +92,15 @@ def _digests(files: dict[str, bytes]) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
 
 
-def why_not_served(scenario: Scenario, folder: Path, meta: dict, may_miss: bool) -> str | None:
-    """Why a kept run cannot be used: a file has changed, or check() refuses it.  None if it can."""
+def why_unusable(scenario: Scenario, folder: Path, meta: dict, may_miss: bool) -> str | None:
+    """Why a kept run cannot be used, or None if it can: a file has changed, or check() refuses it."""
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != META}
     now = _digests(files)
     for name, digest in meta.get("files", {"files": ""}).items():
         if now.get(name) != digest:
-            return f"{name} is {'not what the run left' if name in now else 'gone'}"
+            return f"{name} {'has changed since the run' if name in now else 'is missing'}"
     if traffic_hash(files) != meta["hash"]:
-        return "its hash is not that of its captures and trace"
+        return "the stored hash differs from that of the captures and the trace"
     try:
         check(scenario, files, may_miss)
     except LabError as error:
@@ -116,18 +118,22 @@ def _clear_up() -> None:
 
 
 class Lab:
-    """A kernel, booted and saved, that plays scenarios.  extras: image.build()'s.  made: an image
-    that is built already, in place of both."""
+    """A booted and saved guest that plays scenarios.
+
+    kernel: its series, such as "6.1".
+    extras: as for image.build().
+    prebuilt: an image, in place of kernel and extras.
+    """
 
     def __init__(self, kernel: str = "6.1", extras: tuple[str, ...] = (),
-                 made: image.Image | None = None):
+                 prebuilt: image.Image | None = None):
         _clear_up()
-        self.image = made or image.build(kernel, extras=extras)
+        self.image = prebuilt or image.build(kernel, extras=extras)
         self.snapshot = machine.snapshot(self.image)
 
     def identity(self, scenario: Scenario, extra: dict[str, bytes], first: Iterable[str] = (),
                  recorded: bool = True) -> str:
-        """Hash of all that decides a run's packets."""
+        """Hash of all inputs that a run's packets depend on."""
         total = hashlib.sha256(json.dumps([
             FORMAT, self.image.identity, machine.emulator(),
             machine.settings(self.image, recorded)]).encode())
@@ -141,15 +147,15 @@ class Lab:
         """The run in a folder, if it is complete and check() accepts it."""
         try:
             meta = json.loads((folder / META).read_text())
-            reason = why_not_served(scenario, folder, meta, may_miss)
+            reason = why_unusable(scenario, folder, meta, may_miss)
         except FileNotFoundError:
             return None
         except ValueError:
-            reason = f"{META} is not what the run left"
+            reason = f"{META} cannot be read"
         if reason:
             print(f"bench: {folder.relative_to(TOP)}: {reason}; playing it again", file=sys.stderr)
             return None
-        os.utime(folder)            # the oldest go first, see prune.py
+        os.utime(folder)            # prune.py removes the oldest first
         return Run(scenario, folder, meta, True)
 
     def _state(self, stub: debug.Stub | None) -> machine.Snapshot:
@@ -158,13 +164,14 @@ class Lab:
     def run(self, scenario: Scenario, extra: dict[str, bytes] | None = None, *,
             first: Iterable[str] = (), use_cache: bool = True, on_progress=None,
             stub: debug.Stub | None = None, may_miss: bool = False) -> Run:
-        """Play a scenario, or find the run that did.
+        """Play a scenario, or return the kept run of it.  Raises LabError if the run fails.
 
         extra: more files for the guest's working directory.
-        first: shell lines before the scenario's own, to load a policy for one.
-        on_progress: called with the virtual seconds passed, now and then.
-        stub: gdb's, which the guest waits for; the run is played even if it is kept.
-        may_miss: check()'s.
+        first: shell lines before the scenario's own, for example to load a policy.
+        use_cache: False plays a scenario whose run is kept, too.
+        on_progress: called now and then with the virtual time since the job's start, in seconds.
+        stub: the guest waits for this gdb, and a kept run is not used.
+        may_miss: as for check().
         """
         extra = extra or {}
         identity = self.identity(scenario, extra, first, not stub)
@@ -209,13 +216,13 @@ class Lab:
 
 
 def keep_job(lab: Lab, run: Run) -> Path:
-    """Store the job of a run, and what it left, to look at and to repeat; the folder."""
-    left = {path.name: path.read_bytes() for path in run.folder.iterdir() if path.name != META}
-    return repeat.keep(run.meta["identity"], lab.image, job.files(run.scenario), left)
+    """Store a run's job and results for `bench again`, and return the folder."""
+    results = {path.name: path.read_bytes() for path in run.folder.iterdir() if path.name != META}
+    return repeat.keep(run.meta["identity"], lab.image, job.files(run.scenario), results)
 
 
 def _keep(folder: Path, files: dict[str, bytes], meta: dict) -> None:
-    """Store a run, whole or not at all: the folder appears under its name when complete."""
+    """Store a run, whole or not at all: the folder gets its name when it is complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = scratch_prefix("part")
     with (folder.parent / ".lock").open("w") as lock:
@@ -225,7 +232,7 @@ def _keep(folder: Path, files: dict[str, bytes], meta: dict) -> None:
             for name, content in files.items():
                 (scratch / name).write_bytes(content)
             (scratch / META).write_text(json.dumps(meta, indent=1, sort_keys=True))
-            if folder.exists():         # a reader of the old one may be at it: move it whole
+            if folder.exists():         # somebody may be reading it, so rename it whole
                 old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
                 folder.rename(old)
                 scratch.rename(folder)

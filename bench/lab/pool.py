@@ -15,12 +15,12 @@ from .play import Lab
 
 
 class _Meter:
-    """Progress of the items, in the wall seconds that each was expected to take."""
+    """Shows the progress of the items.  Its unit is the wall seconds that the items should take."""
 
     def __init__(self, items, cores: int, shown: progress.Runs):
         self._items, self._cores, self._shown = items, cores, shown
         self._played_s = [0.0] * len(items)
-        self._spared_s = 0.0            # by kept runs
+        self._spared_s = 0.0            # the items that the cache had
         self._finished = 0
         self._began = time.monotonic()
         self._lock = threading.Lock()
@@ -48,10 +48,11 @@ class _Meter:
 
 
 def run_all(lab: Lab, items, console: Console, use_cache: bool = True) -> list[Run]:
-    """Play all items on all cores, the longest first; their runs in the items' order.
+    """Play all items on all cores, the longest first.  Returns their runs in the items' order.
 
     items: each has scenario, files(release), expected_wall_s() and expected_virtual_s().
-    The first error ends it, after the runs that have begun; Ctrl-C ends those too.
+    After an error no further run begins, and run_all() raises it when those under way have ended.
+    Ctrl-C ends those too.
     """
     cores = len(os.sched_getaffinity(0))
     runs = [None] * len(items)
@@ -71,7 +72,7 @@ def run_all(lab: Lab, items, console: Console, use_cache: bool = True) -> list[R
 
     order = sorted(range(len(items)), key=lambda number: -items[number].expected_wall_s())
     total = sum(item.expected_wall_s() for item in items)
-    numbers = {}                # of the items, by their futures
+    numbers = {}                # future -> number of its item
     with progress.shown(console, total) as shown:
         meter = _Meter(items, cores, shown)
         pool = ThreadPoolExecutor(cores)
@@ -90,12 +91,12 @@ def run_all(lab: Lab, items, console: Console, use_cache: bool = True) -> list[R
     return runs
 
 
-# A signal that arrives just before a thread sleeps on a lock is handled only when it wakes.
+# Python handles a signal that arrives just before a thread waits for a lock only when the wait ends.
 _CTRL_C_WITHIN_S = 1
 
 
 def _completed(futures):
-    """Yield each future when it is done; Ctrl-C is handled in between."""
+    """Yield each future when it is done.  It handles Ctrl-C within _CTRL_C_WITHIN_S."""
     pending = set(futures)
     while pending:
         done, pending = wait(pending, _CTRL_C_WITHIN_S, FIRST_COMPLETED)
@@ -103,9 +104,10 @@ def _completed(futures):
 
 
 def _settle(futures) -> None:
-    """Wait for the runs that have begun; at Ctrl-C their threads end their guests and clean up.
+    """Wait for the runs that have begun.  At Ctrl-C their threads end their guests and clean up.
 
-    Not Thread.join(), which shutdown() waits by: broken off by Ctrl-C it takes the thread for ended.
+    shutdown() would wait with Thread.join(), and a join() that Ctrl-C interrupts takes the thread for
+    ended.
     """
     pending = {future for future in futures if not future.cancelled()}
     while pending:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=sh disable=SC2086      # names and numbers, which have no blanks
-# The functions that every generated script begins with; job.py puts a prefix in place of PREFIX.
+# Every generated script begins with these functions.  job.py replaces PREFIX.
 # Generated from a scenario.  $OUT: where results go.
 in_ns() { ns=$1; shift; nsenter --net=/run/netns/PREFIX$ns -- "$@"; }
 as_ns() { ns=$1; shift; exec nsenter --net=/run/netns/PREFIX$ns -- "$@"; }  # in a subshell

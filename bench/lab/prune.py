@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Forget runs: those that nothing will ask for again, of an image, emulator or format that are no longer
-the current ones; and beyond a limit, those used longest ago.
+"""Remove kept runs of an old image, emulator or format; and beyond a limit, those used longest ago.
 
-A change of any byte in the guest makes a new image, for which every run is played anew.  The old ones
-stay, since whoever goes back to that commit finds them, until `prune` or the limit removes them.
+A change of any byte in the guest makes a new image, and every run is played again for it.  The old runs
+stay for those who go back to an older commit, until `prune` or the limit removes them.
 """
 
 import json
@@ -32,7 +31,7 @@ def _meta(folder: Path) -> dict:
 
 
 def _current(series: str, extras: tuple[str, ...]) -> str | None:
-    """The present identity of an image, or None if it cannot be built."""
+    """The identity of an image built from the present tree, or None if it cannot be built."""
     try:
         return image.build(series, extras=extras).identity
     except LabError:
@@ -40,7 +39,10 @@ def _current(series: str, extras: tuple[str, ...]) -> str | None:
 
 
 def is_current(meta: dict, images: dict) -> bool:
-    """Would a run be found?  images: (series, extras) -> identity, filled in as it is needed."""
+    """Whether the lab would reuse a run.
+
+    images: (series, extras) -> identity; is_current() adds those it needs.
+    """
     if meta.get("format") != FORMAT or meta["machine"] != machine.emulator():
         return False
     kind = (packages.series_of(meta["kernel"]), tuple(meta["extras"]))
@@ -50,14 +52,14 @@ def is_current(meta: dict, images: dict) -> bool:
 
 
 def runs(images: dict) -> list[Path]:
-    """Folders of runs that no command would reuse."""
+    """The folders of runs that no command would reuse.  images: is_current()'s."""
     return [folder for folder in sorted((BUILD / "runs").glob("??/*"))
             if folder.is_dir() and not folder.name.startswith("part-")
             and not is_current(_meta(folder), images)]
 
 
 def prune() -> tuple[int, int]:
-    """Remove these folders.  Returns (number, bytes)."""
+    """Remove the folders of runs().  Returns (number of folders, bytes)."""
     old = runs({})
     size = sum(map(_size, old))
     for folder in old:
@@ -78,8 +80,10 @@ def limit_bytes() -> float:
 
 
 def keep_below(limit: float) -> tuple[int, int]:
-    """Remove the runs used longest ago until the others hold no more than limit, in bytes.
-    Returns (how many were removed, bytes that the others hold)."""
+    """Remove the runs used longest ago until the rest has at most `limit` bytes.
+
+    Returns (number of removed runs, bytes of the rest).
+    """
     kept = [(folder.stat().st_mtime, _size(folder), folder) for folder in (BUILD / "runs").glob("??/*")
             if folder.is_dir() and not folder.name.startswith("part-")]
     held, removed = sum(size for _, size, _ in kept), 0
@@ -92,8 +96,8 @@ def keep_below(limit: float) -> tuple[int, int]:
 
 
 def within_limit() -> str:
-    """Apply the limit, and return a sentence with the size of the kept runs."""
+    """Apply the limit, and return a line with the size of the kept runs."""
     limit = limit_bytes()
     removed, held = keep_below(limit)
-    oldest = f"; {removed} removed, used longest ago" if removed else ""
+    oldest = f"; removed the {removed} used longest ago" if removed else ""
     return f"build/runs holds {held / 1e9:.1f} GB of at most {limit / 1e9:g} (SATCC_RUNS_GB){oldest}"

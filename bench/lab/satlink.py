@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How the guest plays a hop's direction as a satellite link: shell lines, and what satlink left.
+"""Shell lines that play one direction of a hop as a satellite link, and the check of satlink's results.
 
-The helper guest/satlink.c sits on a TUN device that the hop's routes lead to, and what it hands back
-goes on by a routing table of its own,
+The hop's routes lead to a TUN device.  The helper guest/satlink.c reads the packets there and writes
+them back, and a second routing table sends them on:
 
     left --> main table --> sat-right (satlink) --> table 101 --> right
 
-so the real device keeps its place and every packet that leaves by it has passed the link.
+So every packet that leaves by the real device has passed the link.
 """
 
 import json
@@ -14,17 +14,17 @@ import json
 from ..errors import LabError
 from ..scenario.satellite import PROGRAM, SIDES, device_name, links, result_name
 
-# Packets the TUN holds until satlink reads them; it reads at once, but one at a time.
+# Room in the TUN for the packets that satlink has not read yet; it reads one at a time.
 TUN_PACKETS = 20_000
-# What satlink itself takes to read a packet and to hand it back, beside plain forwarding: measured
-# by bench/measure/calibrate.py, taken off where there is a delay to take it off.
+# The time that satlink takes to read a packet and to write it back, beyond plain forwarding, measured
+# by bench/measure/calibrate.py.  satlink subtracts it from the delay, if there is one.
 OWN_IN_NS, OWN_OUT_NS = 12_000, 8_000
 
 
 def detour(batch: list[str], hop, peers: dict[str, str], mtu: int) -> list[str]:
-    """A hop's ip-batch lines with its routes led through satlink.
+    """A hop's ip-batch lines, changed so that its routes lead through satlink.
 
-    peers: the neighbour's address by device.
+    peers: device -> the neighbour's address.
     """
     for side, (dev, tun, table) in SIDES.items():
         if not getattr(hop, side).is_satellite:
@@ -34,7 +34,7 @@ def detour(batch: list[str], hop, peers: dict[str, str], mtu: int) -> list[str]:
             f"tuntap add dev {tun} mode tun",
             f"link set {tun} mtu {mtu} txqueuelen {TUN_PACKETS} addrgenmode none multicast off up",
             f"route add default via {peers[dev]} dev {dev} table {table}",
-            # Options of a route, as a proxy's congestion control, are at its end.
+            # The options of a route, such as a proxy's congestion control, are at its end.
             *[f"route add {line.split()[2]} dev {tun}{line.partition(f' dev {dev}')[2]}"
               for line in routes],
             *([] if any(line.split()[2] == peers[dev] for line in routes)
@@ -43,13 +43,13 @@ def detour(batch: list[str], hop, peers: dict[str, str], mtu: int) -> list[str]:
 
 
 def need(scenario) -> list[str]:
-    """A shell line that refuses a machine without satlink, before anything is set up."""
+    """A shell line that ends the run on a machine without satlink; [] if no hop needs satlink."""
     return [f"command -v {PROGRAM} > /dev/null || refuse 'this image has no {PROGRAM}'"] \
         if links(scenario) else []
 
 
 def start(scenario, prefix: str) -> list[str]:
-    """Shell lines that set the links up, once the devices are there; they wait for time zero."""
+    """Shell lines that start the links, after the devices exist.  The links wait for time zero."""
     directions = links(scenario)
     if not directions:
         return []
@@ -75,23 +75,23 @@ def start(scenario, prefix: str) -> list[str]:
 
 
 def begin(scenario) -> list[str]:
-    """Shell lines for the start of the flows, which is time zero of the links."""
+    """Shell lines that start time zero of the links, when the flows start."""
     return ["kill -USR1 $links"] if links(scenario) else []
 
 
 def end(scenario, prefix: str) -> list[str]:
-    """Shell lines for the end of a run: the links write their counters."""
+    """Shell lines that end the links at the end of a run; the links then write their counters."""
     directions = links(scenario)
     if not directions:
         return []
-    # The device drops what comes when satlink has gone, so it is read first.
+    # The device drops packets after satlink has ended, so its counters are read before that.
     return [*(f"ip -s -j -n {prefix}{hop} link show {SIDES[side][1]} > $OUT/{device_name(hop, side)}"
               for hop, side, _ in directions),
             "kill $links", "for link in $links; do wait $link; done"]
 
 
 def check_results(scenario, files: dict[str, bytes]) -> None:
-    """Raise LabError unless every link ran to the end and lost only what it was meant to lose."""
+    """Raise LabError if a link left no result, or lost packets that the scenario does not lose."""
     for hop, side, stage in links(scenario):
         where = f"the link {hop} {side}"
         try:
@@ -102,10 +102,10 @@ def check_results(scenario, files: dict[str, bytes]) -> None:
         if result["refused"]:
             raise LabError(f"{where} could not deliver {result['refused']} packets")
         if dropped:
-            raise LabError(f"{where} did not take {dropped} packets from its device")
+            raise LabError(f"{where}: its device dropped {dropped} packets")
         ways = ["out_packets", "queue_drops", "error_losses", "inside"]
         if stage.merge_ms:
             ways.append("merged")
         missing = result["in_packets"] - sum(result[name] for name in ways)
         if missing:
-            raise LabError(f"{where}: the counters lack {missing} packets")
+            raise LabError(f"{where}: {missing} packets are missing in its counters")

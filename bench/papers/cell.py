@@ -22,7 +22,7 @@ from .experiment import Cell, Experiment
 def calibrate_link(folder: Path = plan.RESULTS) -> Path:
     """Calibrate every kind of stage; the file has one row for each figure."""
     planned = plan.read(folder)
-    rows = calibrate.rows(Lab(made=plan.image_of(planned)), calibrate.FULL)
+    rows = calibrate.rows(Lab(prebuilt=plan.image_of(planned)), calibrate.FULL)
     return _write(plan.link_path(planned, folder), rows)
 
 
@@ -42,8 +42,8 @@ def play(job: str, folder: Path = plan.RESULTS) -> Path:
         raise LabError(f"the plan has no job {job}")
     began = time.monotonic()
     entry = planned["jobs"][job]
-    run = Lab(made=plan.image_of(planned)).run(scenario.from_dict(entry["table"], job),
-                                               may_miss=True)
+    run = Lab(prebuilt=plan.image_of(planned)).run(scenario.from_dict(entry["table"], job),
+                                                   may_miss=True)
     content = {"job": job, **measured(run, entry["measures"]),
                "wall_s": time.monotonic() - began, "expected_wall_s": entry["expected_wall_s"]}
     return _write(plan.cell_path(job, folder), content)

@@ -143,7 +143,7 @@ def build(tmp_path, monkeypatch):
 @pytest.fixture
 def lab(build, monkeypatch):
     """A Lab without a guest; .played counts."""
-    made_up = play.Lab(made=image.Image("6.1.0-1-amd64", None, None, "image one", (), {}))
+    made_up = play.Lab(prebuilt=image.Image("6.1.0-1-amd64", None, None, "image one", (), {}))
     made_up.played, made_up.files = 0, PLAYED
 
     def run_job(snapshot, files, console, on_progress, stub):
@@ -175,8 +175,8 @@ def test_a_run_with_a_changed_file_is_played_again(lab, capsys, name, content):
     again = lab.run(made())
     assert lab.played == 2 and not again.from_cache
     output, = capsys.readouterr().err.splitlines()
-    said_of = "its hash is not that of its captures" if name == "receiver.pcap" else name
-    assert said_of in output and output.endswith("; playing it again")
+    reason = "the stored hash differs from that" if name == "receiver.pcap" else name
+    assert reason in output and output.endswith("; playing it again")
     assert not (folder / name).exists() if name == "receiver.pcap" else \
         (folder / name).read_bytes() == PLAYED[name]
     assert lab.run(made()).from_cache
@@ -245,7 +245,7 @@ def test_scratch_folders_of_killed_processes_are_removed(lab, build, monkeypatch
     elsewhere.mkdir()
     left = [path for folder in set(folders.values()) for path in folder.iterdir()]
     assert len(left) == 4 + len(own) + 1
-    play.Lab(made=lab.image)
+    play.Lab(prebuilt=lab.image)
     assert {path for folder in set(folders.values()) for path in folder.iterdir()} == {*own, elsewhere}
 
 
@@ -337,7 +337,7 @@ def test_the_job_of_a_run_is_kept_and_played_again(lab, build, monkeypatch):
     assert (folder / "console.log").read_text() == "booted"
     asked = []
     monkeypatch.setattr(image, "build", lambda series, extras=(): lab.image)
-    monkeypatch.setattr(debug, "announced", lambda of, console: asked.append(of) or "a stub")
+    monkeypatch.setattr(debug, "announce", lambda guest, console: asked.append(guest) or "a stub")
     monkeypatch.setattr(machine, "run_job", lambda snapshot, files, console, stub: asked.append(
         (files, stub)) or machine.Outcome({}, 1, 1, 1))
     assert repeat.again(folder, Console(file=io.StringIO()), gdb=True) == 0
@@ -399,7 +399,7 @@ def test_beyond_the_limit_the_least_recently_used_runs_are_removed(lab, build, m
     assert lab.run(chosen[0]).from_cache            # the oldest until now
     each = sum(path.stat().st_size for path in folders[1].iterdir())
     monkeypatch.setenv("SATCC_RUNS_GB", str(2.5 * each / 1e9))
-    assert prune.within_limit().endswith("; 1 removed, used longest ago")
+    assert prune.within_limit().endswith("; removed the 1 used longest ago")
     assert [folder.exists() for folder in folders] == [True, False, True]
     assert "removed" not in prune.within_limit()
 

@@ -298,7 +298,7 @@ def test_a_wrong_set_up_is_refused(lab, geo, tmp_path):
             ("set-gateway", b"left tso off", b"left tso on",
              "gateway left lacks tcp-segmentation-offload: off")):
         assert right in asked[name]
-        with pytest.raises(LabError, match=f"set-up is not what was asked: {difference}"):
+        with pytest.raises(LabError, match=f"the set-up differs from the scenario: {difference}"):
             lab.run(scenario, {name: asked[name].replace(right, wrong)})
 
 

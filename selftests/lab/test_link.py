@@ -145,11 +145,11 @@ def test_a_link_that_lost_a_packet_is_refused():
             satellite.device_name("link", "forward"):
                 json.dumps([{"stats64": {"tx": {"dropped": dropped}}}]).encode()})
     check()
-    for wrong, message in (({"dropped": 1}, "did not take 1 packets from its device"),
+    for wrong, message in (({"dropped": 1}, "its device dropped 1 packets"),
                            ({"refused": 1}, "could not deliver 1 packets"),
-                           ({"in_packets": 10}, "the counters lack 1 packets"),
-                           ({"inside": 1}, "the counters lack 1 packets"),
-                           ({"out_packets": 5}, "the counters lack -1 packets")):
+                           ({"in_packets": 10}, ": 1 packets are missing in its counters"),
+                           ({"inside": 1}, ": 1 packets are missing in its counters"),
+                           ({"out_packets": 5}, ": -1 packets are missing in its counters")):
         with pytest.raises(LabError, match=message):
             check(**wrong)
     with pytest.raises(LabError, match="left no result"):
@@ -162,7 +162,7 @@ def test_a_device_that_drops_is_seen(papers_lab):
                     before=["ip -n link link set sat-right txqueuelen 2", "kill -STOP $links",
                             small_packets(5),
                             "kill -CONT $links"])
-    with pytest.raises(LabError, match="did not take 3 packets from its device"):
+    with pytest.raises(LabError, match="its device dropped 3 packets"):
         papers_lab.run(transfer)
 
 

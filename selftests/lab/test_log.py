@@ -493,8 +493,8 @@ def poorer():
     source = (paths.TOP / name).read_text()
     for function in ("tcp_enter_loss", "inet6_csk_xmit"):
         assert source.count(f'"{function}"') == 1
-    return image.build(instead=((name, source.replace('"tcp_enter_loss"', '"tcp_enter_lost"')
-                                 .replace('"inet6_csk_xmit"', '"inet6_csk_xmut"')),))
+    return image.build(replacements=((name, source.replace('"tcp_enter_loss"', '"tcp_enter_lost"')
+                                      .replace('"inet6_csk_xmit"', '"inet6_csk_xmut"')),))
 
 
 def test_a_missing_function_keeps_its_events_off_and_is_named(poorer, tmp_path):

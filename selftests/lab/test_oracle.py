@@ -335,7 +335,7 @@ class FaultyLab(Lab):
                 source = texts.get(name) or (TOP / name).read_text()
                 assert source.count(text) == 1, (policy, name, text, source.count(text))
                 texts[name] = source.replace(text, instead)
-        self.image = image.build(instead=tuple(sorted(texts.items())))
+        self.image = image.build(replacements=tuple(sorted(texts.items())))
 
     @functools.cached_property
     def snapshot(self):

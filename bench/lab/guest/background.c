@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* background: many short transfers, each on a connection of its own.
+/* background: many short transfers, each on its own connection.
  *
  *   background HOST PORT CC < ARRIVALS
  *
- * A line of ARRIVALS is a gap in seconds and a size in bytes: so long after the transfer
- * before begins one of this size, whether or not others are still under way.  It ends when
- * the peer has closed, the program when all transfers have.  Each that has ended well is a
- * JSON line: the congestion control it had.
+ * A line of ARRIVALS has a gap in seconds and a size in bytes: a transfer of this size begins this long
+ * after the start of the one before, even if others are still under way.  A transfer ends when the peer
+ * has closed, the program ends when all transfers have.  Each successful transfer prints a JSON line
+ * with its congestion control.
  *
- * One program for all of them: to start one for each is dearer than all its packets.
+ * One program does all transfers: starting a program would cost more than a transfer's packets.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -48,10 +48,10 @@ static void transfer(const struct sockaddr *to, socklen_t len, const char *cc, l
 			die("background: send");
 		size -= n;
 	}
-	/* The peer sends nothing: this waits for its close. */
+	/* The peer sends no data: recv() waits for its close. */
 	if (shutdown(fd, SHUT_WR) || recv(fd, chunk, 1, 0))
 		die("background: close");
-	/* A route may have its own. */
+	/* A route may have set another congestion control. */
 	if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, used, &used_len) ||
 	    dprintf(STDOUT_FILENO, "{\"cc\":\"%s\"}\n", used) < 0)
 		die("background: report");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* delayed_acks PID...: have the connections that processes accept delay their ACKs from the start.
+/* delayed_acks PID...: the connections that these processes accept delay their ACKs from the start.
  *
- * Linux acknowledges the first segments of a connection one by one; the hosts of older papers did
- * not, and a slow start that counts ACKs goes by them.  TCP_QUICKACK=0 ends that for a socket, and
- * one that listens passes it on to what it accepts, so this sets it on the listening sockets of
- * programs that know nothing of it; each has to have one.  A delayed ACK that its timer sends sets a
- * connection back to the kernel's own ways.
+ * Linux acknowledges the first segments of a connection one by one.  The hosts of older papers did
+ * not, and a slow start that counts ACKs depends on it.  TCP_QUICKACK=0 makes a socket delay ACKs, and
+ * an accepted socket inherits it from the listening one.  So this program sets it on the listening
+ * sockets of other programs; each of these must have one.  When the delayed-ACK timer sends an ACK,
+ * the kernel resets the connection to its default.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FDS	16		/* the programs asked have few files open */
+#define FDS	16		/* the programs have few open files */
 
 static int is_listening(int fd)
 {
@@ -25,7 +25,7 @@ static int is_listening(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &len) && yes;
 }
 
-/* How many sockets of a process were set. */
+/* Set TCP_QUICKACK=0 on the listening sockets of a process; return their number. */
 static int set_all(pid_t pid)
 {
 	int process = syscall(SYS_pidfd_open, pid, 0);

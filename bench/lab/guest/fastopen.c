@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/* fastopen: a policy set between a deferred Fast Open connect() and the first data.
+/* fastopen: set a policy between a deferred Fast Open connect() and the first data.
  *
  * With TCP_FASTOPEN_CONNECT the SYN leaves with the first data, not at connect(). A
- * congestion control set in between is initialised at once; that of the route (ip
- * route ... congctl NAME) then takes its place on the socket.
+ * congestion control that is set in between is initialised at once; that of the route
+ * (ip route ... congctl NAME) then replaces it.
  *
  *   fastopen HOST PORT CC SOCKETS BYTES
  *
- * One socket after the other: connect, set CC ("-": none), send BYTES, and close by a
- * reset, every second one before the peer has acknowledged anything, unless SOCKETS is
- * 1. Prints one JSON line: how many connects were deferred, the congestion controls set
- * and in use, and of the last socket TCP_INFO and TCP_CC_INFO when all was acknowledged,
- * the greatest window and the greatest finite ssthresh seen, and the time taken.
+ * It takes one socket after the other: connect, set CC ("-": none), send BYTES, and reset.
+ * Unless SOCKETS is 1, it resets every second socket before the peer has acknowledged any
+ * data. It prints one JSON line: the number of deferred connects, the congestion controls
+ * that were set and in use, and these of the last socket: TCP_INFO and TCP_CC_INFO when all
+ * data was acknowledged, the largest cwnd, the largest finite ssthresh, and the time.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,16 +32,16 @@
 #define POLL_US		10000
 #define CHUNK		16384
 
-/* What is told of a socket. */
+/* The values that are printed for the last socket; `deferred` counts all sockets. */
 struct account {
 	int deferred;
 	char set[16];			/* congestion control before the first data */
-	char used[16];			/* and after it */
+	char used[16];			/* congestion control after it */
 	struct tcp_info info;
 	struct tcpvegas_info cc_info;
 	socklen_t cc_info_bytes;
 	unsigned int cwnd_max;
-	unsigned int ssthresh_max;	/* of the finite ones */
+	unsigned int ssthresh_max;	/* largest finite ssthresh */
 	long ms;
 };
 
@@ -137,7 +137,7 @@ static void one(const struct sockaddr_in *to, const char *cc, size_t bytes, int 
 	if (strcmp(cc, "-") && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, strlen(cc)))
 		die(cc);
 	congestion_control(fd, account->set);
-	/* Whatever was set has shown its own window and ssthresh till here. */
+	/* Forget the window and ssthresh of the congestion control that the route's replaces. */
 	account->cwnd_max = 0;
 	account->ssthresh_max = 0;
 	send_all(fd, bytes < 100 ? bytes : 100, account);

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
-/* flow: one TCP bulk transfer with as few instructions as it can be had.
+/* flow: one TCP bulk transfer, with as few instructions as possible.
  *
- * In virtual time an instruction is a nanosecond and the wall time of a run is
- * the guest's instructions, most of them spent per packet.  So: blocking calls,
- * large writes, and a receiver that lets the kernel drop the bytes (MSG_TRUNC)
- * in place of copying them.
+ * In virtual time an instruction takes a nanosecond, and the wall time of a run depends on the number
+ * of the guest's instructions, most of them per packet.  So the program uses blocking calls and large
+ * writes, and its receiver has the kernel drop the bytes (MSG_TRUNC) instead of copying them.
  *
- *   flow recv PORT [mptcp]                accept for ever, discard what comes
+ *   flow recv PORT [mptcp]                accept for ever, discard the data
  *   flow send HOST PORT CC WHAT...        connect and send
  *   flow serve PORT CC WHAT...            accept one connection and send
- *   flow fetch HOST PORT FROM [fastopen]  connect from port FROM, discard what comes
+ *   flow fetch HOST PORT FROM [fastopen]  connect from port FROM, discard the data
  *
- * WHAT: bytes N      N bytes; wait until the peer has them
- *       seconds S    for S seconds, then reset
- *       pause MS     in two halves that many ms apart (with bytes)
- *       write N MS   as an application that writes N bytes every MS ms
- *       fastopen     with the first bytes in the SYN, or ready to accept such
- *       mptcp        over Multipath TCP (send)
- *       reconnect    when the peer has all, disconnect the socket, connect it again, and send as
- *                    much once more (send with bytes)
- *       listener CC  the listening socket has this one; the accepted one is set to the flow's (serve)
+ * WHAT: bytes N      send N bytes; wait until the peer has acknowledged them
+ *       seconds S    send for S seconds, then reset the connection
+ *       pause MS     send two halves, and wait MS ms between them (with bytes)
+ *       write N MS   write N bytes every MS ms
+ *       fastopen     send the first bytes in the SYN; serve: accept bytes in the SYN
+ *       mptcp        use Multipath TCP (send)
+ *       reconnect    when the peer has acknowledged all bytes, disconnect the socket, connect it
+ *                    again, and send as many bytes once more (send with bytes)
+ *       listener CC  give the listening socket this congestion control; the accepted socket gets the
+ *                    flow's (serve)
  *
- * With CC "-" the socket keeps what its route, the sysctl or its listener gives it;
- * "a,b:2000" starts with a and changes the live socket to b after 2000 ms. The sender
- * prints one JSON line: the congestion control in use, the one the socket had when it was
- * connected, and TCP_INFO at the end, with the kernel's own field names.
+ * With CC "-" the socket keeps the congestion control of its route, the sysctl or its listener.  With
+ * "a,b:2000" it starts with a, and the live socket changes to b after 2000 ms.  The sender prints one
+ * JSON line: the congestion control in use, that of the socket when it was connected, and TCP_INFO at
+ * the end, with the kernel's field names.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,18 +48,18 @@
 static char chunk[CHUNK];
 static volatile sig_atomic_t over;
 
-/* What to send, see above. */
+/* The arguments WHAT, see above. */
 struct what {
-	unsigned long long bytes;	/* or */
+	unsigned long long bytes;	/* 0: send for `seconds` */
 	unsigned int seconds;
 	long pause_ms;
-	size_t write_bytes;		/* 0: as fast as the socket takes it */
+	size_t write_bytes;		/* 0: write as fast as the socket accepts */
 	long write_ms;
 	int fastopen, mptcp, reconnect;
-	const char *listener;		/* its congestion control; NULL: the flow's */
+	const char *listener;		/* the listening socket's congestion control; NULL: the flow's */
 };
 
-static char first_cc[16];		/* of the socket when it was connected */
+static char first_cc[16];		/* congestion control of the socket when it was connected */
 
 static void die(const char *what)
 {
@@ -84,7 +84,7 @@ static void discard(int fd)
 {
 	ssize_t n;
 
-	/* A timed sender ends with a reset, which is no failure here. */
+	/* A sender with `seconds` ends with a reset: this is no error. */
 	while ((n = recv(fd, NULL, CHUNK, MSG_TRUNC)) > 0)
 		;
 	close(fd);
@@ -136,9 +136,9 @@ static void set_cc(int fd, const char *cc)
 		die(cc);
 }
 
-/* Change the congestion control of a live socket at the given times.  In a child, so that
- * the sender goes on in its blocking calls: a socket's options do not care who sets them.
- * changes: "b:2000,c:4000", names with ms since the connection.
+/* Change the congestion control of a live socket at the given times.  A child process does this, so
+ * that the sender can stay in its blocking calls; any process with the socket can set its options.
+ * changes: names with ms since the connection, "b:2000,c:4000".
  */
 static pid_t change_later(int fd, char *changes)
 {
@@ -166,7 +166,7 @@ static pid_t change_later(int fd, char *changes)
 	_exit(0);
 }
 
-/* An address and port of either family; its length. */
+/* Store an IPv4 or IPv6 address and a port; return the length of the address structure. */
 static socklen_t address(const char *host, const char *port, struct sockaddr_storage *to)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)to;
@@ -187,7 +187,7 @@ static socklen_t address(const char *host, const char *port, struct sockaddr_sto
 	return sizeof(*v6);
 }
 
-/* cc: or NULL. from: local port, or NULL. */
+/* cc, from (the local port): NULL for the default. */
 static int connect_to(const char *host, const char *port, const char *cc, const char *from,
 		      int fastopen, int protocol)
 {
@@ -204,7 +204,7 @@ static int connect_to(const char *host, const char *port, const char *cc, const 
 		if (bind(fd, (struct sockaddr *)&local, len))
 			die("bind");
 	}
-	/* The SYN then waits for the first bytes written. */
+	/* The kernel then sends the SYN with the first write. */
 	if (fastopen && setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &fastopen, sizeof(int)))
 		die("fastopen");
 	if (connect(fd, (struct sockaddr *)&to, len))
@@ -212,7 +212,7 @@ static int connect_to(const char *host, const char *port, const char *cc, const 
 	return fd;
 }
 
-/* End a socket's connection, with a reset, and connect the same socket again. */
+/* Reset a socket's connection, and connect the same socket again. */
 static void reconnect(int fd, const char *host, const char *port)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -288,7 +288,7 @@ static void report(int fd)
 	fflush(stdout);
 }
 
-/* Send until `limit` bytes are written or a signal says stop. */
+/* Send until `limit` bytes are written, or until a signal. */
 static void push(int fd, unsigned long long limit, const struct what *what)
 {
 	size_t most = what->write_bytes ? what->write_bytes : CHUNK;
@@ -307,8 +307,8 @@ static void push(int fd, unsigned long long limit, const struct what *what)
 	}
 }
 
-/* Wait until the peer has acknowledged all.  A FIN sent earlier would take the socket out of
- * ESTABLISHED while data is under way, where the kernel's tcp_probe event no longer sees it.
+/* Wait until the peer has acknowledged all bytes.  With an earlier FIN the socket would leave
+ * ESTABLISHED while data is in flight, and the kernel's tcp_probe event would not show it any more.
  */
 static void drain(int fd)
 {

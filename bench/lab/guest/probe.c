@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* probe: UDP packets at known times, to measure what a link does to each.
+/* probe: send UDP packets at known times, to measure the delay and loss of a link.
  *
- *   probe send HOST PORT COUNT BYTES GAP_NS ...    trains of COUNT packets of BYTES of IP, one
- *                                                  every GAP_NS, each train after the one before
- *   probe recv PORT FILE                           until SIGTERM, then write FILE
+ *   probe send HOST PORT COUNT BYTES GAP_NS ...    send one train after the other: COUNT packets of
+ *                                                  BYTES of IP, one every GAP_NS
+ *   probe recv PORT FILE                           receive until SIGTERM, then write FILE
  *
- * FILE has a record for each packet in the order they came, in the machine's byte order: number,
- * time sent, time received (ns of CLOCK_REALTIME, the second by the kernel's stamp), bytes.
- * IPv4 only.
+ * FILE has a record for each received packet, in the order of arrival and the machine's byte order:
+ * number, time sent, time received, bytes.  Times are ns of CLOCK_REALTIME; the second is the kernel's
+ * time stamp.  IPv4 only.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -102,7 +102,7 @@ static int send_trains(const char *host, const char *port, char **train)
 			at += gap;
 		}
 	}
-	/* Its end is long work in the kernel, which the last packet is not to wait for. */
+	/* The exit of this process keeps the kernel busy: let the last packet leave first. */
 	usleep(1000);
 	return 0;
 }
@@ -143,7 +143,7 @@ static int receive(const char *port, const char *name)
 			.msg_iov = &part, .msg_iovlen = 1,
 			.msg_control = control, .msg_controllen = sizeof(control),
 		};
-		ssize_t n = recvmsg(fd, &message, MSG_TRUNC);	/* its whole length, not copied */
+		ssize_t n = recvmsg(fd, &message, MSG_TRUNC);	/* returns the packet's whole length */
 		struct record record;
 
 		if (n < 0 && errno == EINTR)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* read_job: write the file that the emulator was given as opt/satcc/job to standard output.
+/* read_job: write the emulator's file opt/satcc/job to standard output.
  *
  * The emulator's fw_cfg device hands out a file byte by byte, from its start. The kernel's
- * driver takes one page from it at a time and skips what lies before that page anew each
- * time, which is quadratic in the file's size: 2 MB took more than a minute. This program
+ * driver reads one page at a time, and for each page it skips all bytes before that page.
+ * Its time is quadratic in the file's size: 2 MB took more than a minute. This program
  * reads the file once. Ports and directory: QEMU, docs/specs/fw_cfg.
  */
 #include <arpa/inet.h>

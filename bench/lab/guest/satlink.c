@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* satlink: one direction of a satellite link, for what no qdisc does.
+/* satlink: play one direction of a satellite link, with the parts that no qdisc has.
  *
  *   satlink DEV [seed N] [own IN_NS OUT_NS] [merge NS BYTES]
  *           [delay NS | steps AT:NS,AT:NS...]
@@ -7,44 +7,44 @@
  *           [slots SUPERFRAME_NS MULTIFRAMES SLOTS SLOT_BYTES STATIC CAP LAG PHASE_NS]
  *           [queue_bytes N | queue_packets N] [log FILE]
  *
- * Packets are read from the TUN device DEV and written back to it when they have arrived:
+ * The program reads packets from the TUN device DEV and writes them back when they have arrived:
  *
  *   DEV -> merging of ACKs -> queue -> time slots -> errors -> delay -> DEV
  *
- * in this order, so that only the queue drops for congestion, a lost packet has used its air
- * time, and the delay never reorders.  What is not asked for is not there.
+ * In this order only the queue drops packets for congestion, a lost packet has used air time, and the
+ * delay never reorders.  A stage without arguments does not exist.
  *
- * SIGUSR1 is time zero: super-frames, fades and the steps of the delay begin there.  Until then
- * packets have the first delay and nothing else.  SIGTERM ends it: one JSON line of counters.
+ * SIGUSR1 sets time zero: super-frames, fades and the steps of the delay begin there.  Before it packets
+ * have the first delay, and no other stage.  SIGTERM ends the program, which prints one JSON line of
+ * counters.
  *
- * Merging of ACKs.  A pure ACK is a TCP segment without payload, of whose flags ACK alone is set and
- * whose only option is timestamps.  One that acknowledges more than every segment of its flow so far
- * is held, and takes the place of the one held before, which is gone.  The one held goes on, as it
- * is,
+ * Merging of ACKs.  A pure ACK is a TCP segment without payload, with ACK as its only flag and with no
+ * option but timestamps.  A pure ACK that acknowledges more than all segments of its flow before it is
+ * held, and the program discards the ACK it held before.  The held ACK goes on, unchanged,
  *
- *   NS after the first one came that it stands for, or
- *   at once when it acknowledges BYTES or more beyond what was last sent on (0: no such limit), or
- *   at once when another segment of its flow comes, which goes on behind it: with payload, with
- *   SACK blocks, with ECE, SYN or FIN, a duplicate ACK, a window update.
+ *   NS after the arrival of the first ACK that it replaces, or
+ *   at once when it acknowledges BYTES or more beyond the ACK last sent on (0: no such limit), or
+ *   at once when another segment of its flow comes, which follows it: one with payload, with SACK
+ *   blocks, with ECE, SYN or FIN, a duplicate ACK, or a window update.
  *
- * So a flow's segments keep their order.  The first of a flow that has an acknowledgement, fragments
- * and what is not TCP pass.
+ * So a flow's segments keep their order.  The program never holds the first segment of a flow that has
+ * an acknowledgement, a fragment, or a packet that is not TCP.
  *
- * Time slots.  A super-frame is MULTIFRAMES multi-frames of SLOTS slots; a slot carries
- * SLOT_BYTES of IP.  With a grant of g slots per multi-frame they are spread evenly over it.  A
- * slot takes the bytes that are in the queue when it begins, packets back to back; one that does
- * not fit goes on in the next slot, and a packet leaves with its last byte.
+ * Time slots.  A super-frame has MULTIFRAMES multi-frames of SLOTS slots; a slot carries SLOT_BYTES of
+ * IP.  A grant of g slots per multi-frame is spread evenly over the multi-frame.  A slot takes the bytes
+ * that are in the queue when it begins, packets back to back.  A packet that does not fit goes on in the
+ * next slot; a packet leaves with its last byte.
  *
  * Bandwidth on demand.  At the start of super-frame n the terminal asks for
  *
  *   arrived + max(0, queued - arrived - coming)
  *
- * bytes: what came into the queue during super-frame n-1, and what else is queued that the
- * capacity of the super-frames n .. n+LAG-1 (all decided by now) will not carry.  In slots,
- * rounded up, this less the STATIC ones is the request, at most CAP - STATIC; it is the grant of
+ * bytes.  `arrived` is what came into the queue during super-frame n-1, `queued` is the whole queue,
+ * and `coming` is the capacity of the super-frames n .. n+LAG-1, whose grants are known.  The request
+ * is this number in slots, rounded up, less STATIC, and at most CAP - STATIC.  It is the grant of
  * super-frame n+LAG and of no other.  STATIC = CAP is plain TDMA.
  *
- * Random numbers are its own, so that losses do not depend on what else the kernel draws.
+ * The program has its own random numbers, so that losses do not depend on the kernel's.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -77,9 +77,9 @@ typedef int64_t ns_t;
 
 struct packet {
 	struct packet *next;
-	ns_t due;			/* when it has arrived; set as it leaves the slots */
+	ns_t due;			/* time of arrival; set when the packet leaves the slots */
 	uint32_t bytes;
-	uint32_t left;			/* bytes no slot has carried yet */
+	uint32_t left;			/* bytes that no slot has carried yet */
 	unsigned char data[];
 };
 
@@ -92,7 +92,7 @@ struct fifo {
 static struct {
 	const char *dev;
 	uint64_t seed;
-	ns_t own_in, own_out;		/* what reading and what handing over takes, not to be delay */
+	ns_t own_in, own_out;		/* time to read and to write a packet; subtracted from the delay */
 	ns_t merge;			/* 0: no ACK is held */
 	uint32_t merge_bytes;
 	struct {
@@ -101,8 +101,8 @@ static struct {
 	int steps;
 	double ber;
 	double good_mean, bad_mean, loss_good, loss_bad;
-	uint32_t frame_bytes;		/* of a coded frame; 0: no such errors */
-	ns_t frame;			/* its time */
+	uint32_t frame_bytes;		/* of a coded frame; 0: no errors by coded frame */
+	ns_t frame;			/* duration of a coded frame */
 	double frame_loss;
 	ns_t superframe;		/* 0: no slots */
 	int64_t multiframes, slots, slot_bytes, fixed, cap, lag;
@@ -111,7 +111,7 @@ static struct {
 	FILE *log;
 } want = { .queue_bytes = UINT64_MAX, .queue_packets = UINT64_MAX };
 
-/* What the result line says. */
+/* The counters of the result line. */
 static struct {
 	uint64_t in_packets, in_bytes, out_packets, out_bytes, merged;
 	uint64_t queue_drops, error_losses, refused, max_packets, max_bytes;
@@ -195,13 +195,13 @@ static double uniform(int stream)
 
 /* -- errors ------------------------------------------------------------------ */
 
-/* Is the channel in a fade at time t, from 0 on?  Sojourns are exponential and go by the clock,
- * whether packets come or not.  t never goes back.
+/* Whether the channel is in a fade at time t >= 0.  Sojourn times are exponential and do not depend on
+ * packets.  t must not decrease between calls.
  */
 static int faded(ns_t t)
 {
-	static ns_t until = -1, since;		/* of the present state */
-	static int bad = 1;			/* the one before time zero is over at once: good */
+	static ns_t until = -1, since;		/* end and start of the present state */
+	static int bad = 1;			/* ends at time zero, so the first state is good */
 
 	while (t >= until) {
 		ns_t from = until < 0 ? 0 : until;
@@ -219,7 +219,7 @@ static int faded(ns_t t)
 	return bad;
 }
 
-/* Is a packet lost, the last of whose bytes leaves at t?  Called once per packet, in order. */
+/* Whether a packet is lost whose last byte leaves at t.  Called once for each packet, in order. */
 static int lost(ns_t t, uint32_t bytes)
 {
 	double p = 0;
@@ -231,7 +231,7 @@ static int lost(ns_t t, uint32_t bytes)
 	else if (want.frame_bytes) {
 		ns_t took = want.frame * bytes / want.frame_bytes;
 
-		/* Frame n fails or not by number, so every packet in it has the same fate. */
+		/* Frame n draws by its number, so all packets in it are lost, or none is. */
 		for (ns_t n = t > took ? (t - took) / want.frame : 0; n <= t / want.frame; n++)
 			if (uniform_at(FRAMES, n) < want.frame_loss)
 				return 1;
@@ -256,7 +256,7 @@ static void leave(struct packet *packet, ns_t t)
 {
 	static ns_t latest;
 
-	/* One read just after time zero seems, less the time that reading takes, from before it. */
+	/* For a packet read just after time zero, t is less than `zero`: own_in was subtracted. */
 	if (zero != NEVER && lost(t > zero ? t - zero : 0, packet->bytes)) {
 		count.error_losses++;
 		free(packet);
@@ -273,8 +273,8 @@ static void leave(struct packet *packet, ns_t t)
 
 static struct {
 	int64_t number;			/* of the present super-frame; -1: none yet */
-	int64_t next_slot;		/* the first not dealt with */
-	int64_t grant[MAX_LAG + 1];	/* slots per multi-frame, the static ones not counted */
+	int64_t next_slot;		/* first slot of it that is still to come */
+	int64_t grant[MAX_LAG + 1];	/* slots per multi-frame, without the static ones */
 	uint64_t arrived;		/* bytes into the queue since its start */
 	uint64_t unsent;		/* bytes in the queue that no slot has carried */
 } mac = { .number = -1 };
@@ -294,7 +294,7 @@ static int64_t granted(int64_t n)
 	return want.fixed + mac.grant[n % (MAX_LAG + 1)];
 }
 
-/* The first of our slots that is not dealt with, or the number of slots when there is none. */
+/* The first granted slot that is still to come, or the number of slots if there is none. */
 static int64_t own_slot(void)
 {
 	int64_t slot = mac.next_slot, share = granted(mac.number);
@@ -349,7 +349,7 @@ static void send_slot(ns_t start)
 	}
 }
 
-/* Do what the frame structure has for the time up to now; when it has more to do. */
+/* Play the super-frames and slots up to now; return the time of the next one. */
 static ns_t run_slots(ns_t now)
 {
 	int64_t slot;
@@ -373,18 +373,18 @@ static ns_t run_slots(ns_t now)
 	}
 }
 
-/* Slots that began while the queue was empty are gone. */
+/* Skip the slots that began while the queue was empty. */
 static void pass_slots(ns_t now)
 {
 	ns_t into = now - superframe_start(mac.number);
 	int64_t begun = into * want.multiframes * want.slots / want.superframe + 1;
 
-	/* A packet's time is a moment before it was read: before the first slot none has begun. */
+	/* A packet's time is just before it was read, so `into` may be negative: no slot has begun. */
 	if (into >= 0 && begun > mac.next_slot)
 		mac.next_slot = begun;
 }
 
-/* A packet comes to the queue. */
+/* Put a packet into the queue, or drop it; without slots it leaves at once. */
 static void accept_packet(struct packet *packet, ns_t now)
 {
 	if (!want.superframe || zero == NEVER) {
@@ -412,17 +412,17 @@ static void accept_packet(struct packet *packet, ns_t now)
 
 /* One direction of a connection. */
 struct flow {
-	struct flow *next;		/* the one last used first */
+	struct flow *next;		/* the flow used last comes first */
 	struct flow *next_waiting;
 	unsigned char ends[ENDS_BYTES];
 	int has_ack;			/* newest and sent_on are valid */
-	uint32_t newest, sent_on;	/* acknowledgement numbers: the highest that came, and went on */
+	uint32_t newest, sent_on;	/* highest acknowledgement numbers that came, and that went on */
 	struct packet *held;
-	ns_t due;			/* when it goes on */
+	ns_t due;			/* when `held` goes on */
 };
 
 static struct flow *flows;
-static struct flow *waiting, **last_waiting = &waiting;		/* by due: all wait equally long */
+static struct flow *waiting, **last_waiting = &waiting;		/* sorted by due: all wait equally long */
 
 /* A TCP segment. */
 struct segment {
@@ -436,7 +436,7 @@ static uint32_t get_u32(const unsigned char *at)
 	return (uint32_t)at[0] << 24 | at[1] << 16 | at[2] << 8 | at[3];
 }
 
-/* Are timestamps the only option? */
+/* Whether timestamps are the only option. */
 static int only_timestamps(const unsigned char *option, const unsigned char *end)
 {
 	while (option < end && *option != TCPOPT_EOL) {
@@ -452,7 +452,7 @@ static int only_timestamps(const unsigned char *option, const unsigned char *end
 	return 1;
 }
 
-/* The TCP segment in a packet; 0 if it has none, or a fragment of one. */
+/* Parse the TCP segment in a packet; return 0 if the packet is not TCP or is a fragment. */
 static int parse_segment(const struct packet *packet, struct segment *segment)
 {
 	const unsigned char *ip = packet->data, *tcp, *end = ip + packet->bytes;
@@ -485,13 +485,13 @@ static int parse_segment(const struct packet *packet, struct segment *segment)
 	memcpy(segment->ends + addresses_bytes, tcp, 4);
 	segment->ack = get_u32(tcp + 8);
 	segment->has_ack = !!(tcp[13] & TH_ACK);
-	/* The low bit of the byte before is AccECN's. */
+	/* The low bit of the byte before the flags is AccECN's. */
 	segment->is_pure = tcp + header == end && tcp[13] == TH_ACK && !(tcp[12] & 0xf) &&
 			   only_timestamps(tcp + 20, end);
 	return 1;
 }
 
-/* A segment's flow, found or made. */
+/* Find a segment's flow, or create it. */
 static struct flow *flow_of(const struct segment *segment)
 {
 	struct flow *flow, **at = &flows;
@@ -512,7 +512,7 @@ static struct flow *flow_of(const struct segment *segment)
 	return flow;
 }
 
-/* What a flow holds goes on at t. */
+/* Send on, at t, the ACK that a flow holds. */
 static void send_held(struct flow *flow, ns_t t)
 {
 	struct packet *packet = flow->held;
@@ -530,7 +530,7 @@ static void send_held(struct flow *flow, ns_t t)
 	accept_packet(packet, t);
 }
 
-/* Send on what was due by t; when the next is. */
+/* Send on the ACKs that were due by t; return the time of the next one. */
 static ns_t send_due(ns_t t)
 {
 	while (waiting && waiting->due <= t)
@@ -538,7 +538,7 @@ static ns_t send_due(ns_t t)
 	return waiting ? waiting->due : NEVER;
 }
 
-/* A packet comes at t. */
+/* Merge a packet that comes at t with the held ACK of its flow, or pass it on. */
 static void merge_packet(struct packet *packet, ns_t t)
 {
 	struct segment segment;
@@ -607,7 +607,7 @@ static void read_packets(void)
 		die("read");
 }
 
-/* Hand over what has arrived; when the next does. */
+/* Write the packets that have arrived; return the time of the next arrival. */
 static ns_t write_packets(void)
 {
 	while (line.first) {
@@ -654,7 +654,7 @@ static void carry(void)
 			now = next;
 		timeout.tv_sec = (next - now) / NS_PER_S;
 		timeout.tv_nsec = (next - now) % NS_PER_S;
-		/* A real-time task's timeout has no slack.  Signals come here and nowhere else. */
+		/* A real-time task's timeout has no slack.  Only ppoll() lets signals in. */
 		if (ppoll(&ready, 1, next == NEVER ? NULL : &timeout, &none) < 0) {
 			if (errno != EINTR)
 				die("ppoll");
@@ -663,8 +663,8 @@ static void carry(void)
 	}
 }
 
-/* CLOCK_REALTIME less CLOCK_MONOTONIC, by the closest of a few readings: the first ones wait for
- * pages of this program.
+/* CLOCK_REALTIME less CLOCK_MONOTONIC.  It uses the shortest of four readings: the first ones may wait
+ * for page faults.
  */
 static ns_t realtime_offset(void)
 {
@@ -829,7 +829,7 @@ int main(int argc, char **argv)
 	sigprocmask(SIG_BLOCK, &ours, NULL);
 	sigaction(SIGUSR1, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
-	/* Before every other program, a probe too: their work would be delay of the link. */
+	/* Run before all other programs, the probe included: their work would add to the delay. */
 	if (sched_setscheduler(0, SCHED_FIFO, &first))
 		die("SCHED_FIFO");
 	tun = open("/dev/net/tun", O_RDWR | O_NONBLOCK);

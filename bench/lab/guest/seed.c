@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* seed N: make everything the kernel draws from now on a function of N.
+/* seed N: make all later random numbers of the kernel depend on N only.
  *
- * The kernel's generator takes new key material from its input pool, so the
- * number goes there, credited so that the generator counts as initialised, and
- * a reseed is forced.  Run before anything of an experiment draws a number.
+ * The kernel's generator takes its key from the input pool.  So this program adds the number to the
+ * pool, with enough credit for the generator to count as initialised, and forces a reseed.  It must
+ * run before an experiment draws a random number.
  */
 #include <fcntl.h>
 #include <linux/random.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* sleep_until S: sleep until the guest has been up for S seconds, so that what follows begins at the
- * same time whatever went before took.
+/* sleep_until S: sleep until the guest's uptime is S seconds, so that the next step begins at the same
+ * time whatever time the steps before it took.
  */
 #include <stdio.h>
 #include <stdlib.h>

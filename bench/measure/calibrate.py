@@ -2,14 +2,14 @@
 """Calibrate the emulated link: compare each kind of stage with its scenario, by packets of known times.
 
 A probe (guest/probe.c) sends UDP packets at set times and records the kernel's time stamp of each packet
-that arrives.  A check plays one or more probes and returns rows: measured, expected, and the interval
-that must contain the measured value.  The full form sends more packets than the short one.
+that arrives.  A check plays one or more probes and returns rows, each with the measured value, the
+expected value, and the interval that must contain the measured one.  --full sends more packets.
 
     python3 -m bench calibrate [--full] [--kernel 6.1] [--json FILE]
 
 Times are ns of the guest's clock; delays in the rows are us.  A random figure shows its 99 % interval,
-but a row fails only outside the interval of 1 - 1e-5.  Any change of the image draws other numbers, and
-among a dozen such figures one is outside its 99 % interval in about one of ten images.
+but its row fails only outside the interval of 1 - 1e-5.  Each change of the image changes the random
+numbers, and with a dozen such figures one is outside its 99 % interval in about one of ten images.
 """
 
 import argparse
@@ -33,21 +33,25 @@ from ..scenario import satellite, scenario
 from ..scenario.scenario import ETHERNET_BYTES
 
 PORT = 7000
-SHORT, FULL = 1, 10             # how many times the packets of the short form
+SHORT, FULL = 1, 10             # scale of the number of packets
 PACKET_BYTES = 1500
 FRAME_BYTES = PACKET_BYTES + ETHERNET_BYTES
-DELAY_US = 10                   # what a delay may be off by
-# The interval that is shown, and the one that fails a row, as what may be beyond; of a normal
-# distribution in deviations; of Kolmogorov and Smirnov's D, which is below so much / sqrt(n).
+DELAY_US = 10                   # tolerance of a delay
+# Each has two values: for the interval that a row shows, and for that outside which it fails.  BEYOND is
+# the probability outside the interval, Z the half-width of a normal distribution's in standard
+# deviations, KS the limit of Kolmogorov and Smirnov's D * sqrt(n).
 BEYOND, Z, KS = (1e-2, 1e-5), (2.576, 4.417), (1.63, 2.47)
-QUIET_S = 3                     # from the flows' start to the probe's, more or less
+QUIET_S = 3                     # between the start of the flows and that of the probe, about
 RECORD = np.dtype([("number", "i8"), ("sent", "i8"), ("received", "i8"), ("bytes", "i8")])
 
 
 @dataclass(frozen=True)
 class Row:
-    """One figure and the interval it must be in; of what is random that of 99 %, and in `limits` the
-    wider one of 1 - 1e-5 outside which it has failed."""
+    """One figure and the interval that must contain it.
+
+    For a random figure low and high are its 99 % interval, and the row fails only outside `limits`, the
+    wider interval of 1 - 1e-5.
+    """
 
     what: str
     unit: str
@@ -69,23 +73,28 @@ class Row:
 
 
 def near(what: str, unit: str, measured: float, expected: float, tolerance: float) -> Row:
+    """A figure that must be within the tolerance of the expected one."""
     return Row(what, unit, float(measured), float(expected), expected - tolerance, expected + tolerance)
 
 
 def none(what: str, measured: int) -> Row:
+    """A count that must be 0."""
     return Row(what, "", int(measured), 0, 0, 0)
 
 
 def normal(what: str, unit: str, measured: float, expected: float, deviation: float,
-           known_to: float = 0) -> Row:
-    """A figure with a standard deviation, and how well what is expected is known."""
-    (low, high), limits = ((expected - z * deviation - known_to, expected + z * deviation + known_to)
-                           for z in Z)
+           uncertainty: float = 0) -> Row:
+    """A figure with a normal distribution.
+
+    deviation: its standard deviation.  uncertainty: that of the expected value.
+    """
+    (low, high), limits = (
+        (expected - z * deviation - uncertainty, expected + z * deviation + uncertainty) for z in Z)
     return Row(what, unit, float(measured), float(expected), low, high, limits)
 
 
 def binomial(what: str, hits: int, n: int, p: float) -> Row:
-    """A count of n draws of probability p, as a share in percent, in its exact intervals."""
+    """The hits among n draws of probability p, in percent, with their exact intervals."""
     k = np.arange(n + 1)
     log_choose = math.lgamma(n + 1) - np.array([math.lgamma(i + 1) + math.lgamma(n - i + 1) for i in k])
     below = np.cumsum(np.exp(log_choose + k * math.log(p) + (n - k) * math.log1p(-p)))
@@ -96,7 +105,7 @@ def binomial(what: str, hits: int, n: int, p: float) -> Row:
 
 @dataclass(frozen=True)
 class Train:
-    """A train of `count` packets of `size` bytes of IP, one every gap_ns."""
+    """A train of `count` packets of `bytes` bytes of IP, one every gap_ns."""
 
     count: int
     bytes: int
@@ -105,11 +114,11 @@ class Train:
 
 @dataclass(frozen=True)
 class Probe:
-    """The packets of the trains that arrived."""
+    """The trains of a probe, and their packets that arrived."""
 
     run: Run
     trains: tuple[Train, ...]
-    came: np.ndarray                # RECORDs in the order they came
+    arrived: np.ndarray             # RECORDs in the order of arrival
 
     @property
     def count(self) -> int:
@@ -117,22 +126,25 @@ class Probe:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Bytes of each packet sent, by its number."""
+        """Bytes of each sent packet, by its number."""
         return np.repeat([train.bytes for train in self.trains], [train.count for train in self.trains])
 
     @cached_property
     def delay_ns(self) -> np.ndarray:
-        """One-way delay by number; nan where lost."""
+        """One-way delay of each sent packet, by its number; nan for a lost packet."""
         delay = np.full(self.count, np.nan)
-        delay[self.came["number"]] = self.came["received"] - self.came["sent"]
+        delay[self.arrived["number"]] = self.arrived["received"] - self.arrived["sent"]
         return delay
 
     @cached_property
     def sent_ns(self) -> np.ndarray:
-        """Time sent by number; for the lost ones, from their neighbours that came."""
-        first = self.came["sent"].min()         # a float holds no ns of this century
-        return first + np.interp(np.arange(self.count), np.sort(self.came["number"]),
-                                 np.sort(self.came["sent"] - first)).astype("i8")
+        """Time at which each packet was sent, by its number.
+
+        For a lost packet it is interpolated between the neighbours that arrived.
+        """
+        first = self.arrived["sent"].min()         # ns since the epoch are too large for a float
+        return first + np.interp(np.arange(self.count), np.sort(self.arrived["number"]),
+                                 np.sort(self.arrived["sent"] - first)).astype("i8")
 
     @property
     def lost(self) -> np.ndarray:
@@ -140,19 +152,23 @@ class Probe:
 
     @property
     def reordered(self) -> int:
-        return int((np.diff(self.came["number"]) < 0).sum())
+        return int((np.diff(self.arrived["number"]) < 0).sum())
 
     def rate_bps(self, skip: int, overhead: int = 0) -> float:
-        """From the skip-th packet that came to the last; overhead: bytes of each beside IP."""
-        came = self.came[skip:]
-        bits = (came["bytes"][1:] + overhead).sum() * 8
-        return bits / ((came["received"][-1] - came["received"][0]) / 1e9)
+        """Rate from the arrival number `skip` to the last one, bit/s.
+
+        overhead: bytes of each packet beside those of IP.
+        """
+        arrived = self.arrived[skip:]
+        bits = (arrived["bytes"][1:] + overhead).sum() * 8
+        return bits / ((arrived["received"][-1] - arrived["received"][0]) / 1e9)
 
     def link(self, hop: str = "link", side: str = "forward") -> dict:
+        """satlink's counters."""
         return self.run.json(satellite.result_name(hop, side))
 
     def log(self, hop: str = "link", side: str = "forward") -> np.ndarray:
-        """satlink's log, a row of integers per line."""
+        """satlink's log, with a row of integers for each line."""
         text = self.run.read(satellite.result_name(hop, side).removesuffix(".json") + ".csv").decode()
         lines = text.splitlines()[1:]
         return np.array([[int(field) for field in line.split(",")] for line in lines], "i8")
@@ -160,11 +176,17 @@ class Probe:
 
 def play(lab: Lab, stage: dict, trains: list[Train], *, reverse: dict | None = None,
          back: bool = False, drain_s: float = 1) -> Probe:
-    """Send trains over one hop, `link`.  back: from the receiver, over its reverse stage."""
+    """Send trains over one hop, `link`, and return the arrivals.
+
+    stage, reverse: the hop's stages, as a scenario file has them.
+    back: send from the receiver, over the reverse stage.
+    drain_s: time for the last packets to arrive.
+    Raises LabError if fewer than two packets arrive.
+    """
     base = scenario.from_dict({
         "title": "calibration", "capture": False, "trace": [],
         "hop": [{"name": "link", "forward": stage, "reverse": reverse or {}}],
-        # A run has a flow; the probe starts when its last packets are gone.
+        # A run must have a flow; the probe starts after the flow's last packets.
         "flow": [{"cc": "reno", "bytes": 1}]})
     here, sending = ("receiver", "sender") if back else ("sender", "receiver")
     address = job.host_address(base, "sender") if back else job.receiver_address(base)
@@ -174,22 +196,22 @@ def play(lab: Lab, stage: dict, trains: list[Train], *, reverse: dict | None = N
         f"in_ns {here} probe send {address} {PORT} {words}",
         f"sleep {drain_s:g}", "kill $probe", "wait $probe"))
     run = lab.run(base)
-    came = np.frombuffer(run.read("probe.bin"), RECORD)
-    if len(came) < 2:
+    arrived = np.frombuffer(run.read("probe.bin"), RECORD)
+    if len(arrived) < 2:
         raise LabError("the probe's packets did not arrive")
-    return Probe(run, tuple(trains), came)
+    return Probe(run, tuple(trains), arrived)
 
 
 def rig_ns(lab: Lab, trains: list[Train]) -> np.ndarray:
-    """The delay of each packet of the trains without a stage: that of the test setup itself."""
+    """The delay of each packet without a stage, which is that of the test setup (the rig)."""
     return play(lab, {}, trains).delay_ns
 
 
 # -- the checks ----------------------------------------------------------------
 
 def delay(lab: Lab, scale: int) -> list[Row]:
-    """A fixed delay, netem's and satlink's, beside what the rig takes without."""
-    # No packet leaves as another comes: the rig has one processor.
+    """A fixed delay of netem and of satlink, less the rig's own delay."""
+    # The rig has one processor, so with this gap no packet leaves while another arrives.
     trains = [Train(100 * scale, 60, 3.17e6), Train(100 * scale, PACKET_BYTES, 3.17e6)]
     rig = rig_ns(lab, trains)
     rows = [Row("the rig, no stage: the slowest packet", "us", rig.max() / 1e3, 0, 0, 20)]
@@ -207,7 +229,7 @@ def delay(lab: Lab, scale: int) -> list[Row]:
 
 
 def rate(lab: Lab, scale: int) -> list[Row]:
-    """A bottleneck's rate, and another's on the way back of the same hop."""
+    """The rates of a bottleneck and of another one in the reverse direction of the same hop."""
     rows, mbits = [], {"forward": 10, "reverse": 0.25}
     forward, reverse = ({"rate_mbit": mbit, "queue_packets": 50} for mbit in mbits.values())
     for side, mbit in mbits.items():
@@ -221,18 +243,21 @@ def rate(lab: Lab, scale: int) -> list[Row]:
 
 
 def queue(lab: Lab, _scale: int) -> list[Row]:
-    """How many packets of a burst a queue takes; the burst is over before a packet more can leave, so
-    the full form has no longer one."""
+    """The number of packets of a burst that a queue accepts.
+
+    The burst ends before a second packet can leave.  A longer one would show no more, so --full has the
+    same burst.
+    """
     burst = 100
     slots = {"kind": "tdma", "phase_ms": 400}
     rows = []
     for name, stage, size, holds in (
-            # One leaves as it comes.
+            # The first packet leaves at once.
             ("pfifo, 40 packets", {"rate_mbit": 2, "queue_packets": 40}, PACKET_BYTES, 41),
             ("satlink, 20 packets", {"mac": {**slots, "queue_packets": 20}}, PACKET_BYTES, 20),
             ("satlink, 30000 bytes", {"mac": {**slots, "queue_bytes": 30_000}}, 700, 42)):
         probe = play(lab, stage, [Train(burst, size, 0)], drain_s=20)
-        rows.append(near(f"{name}: taken of {burst} at once", "packets", len(probe.came),
+        rows.append(near(f"{name}: taken of {burst} at once", "packets", len(probe.arrived),
                          holds, 0))
         if "mac" in stage:
             counters = probe.link()
@@ -242,15 +267,16 @@ def queue(lab: Lab, _scale: int) -> list[Row]:
 
 
 def slot_model(mac: satellite.Mac, arrivals: np.ndarray, sizes: np.ndarray):
-    """Time slots and bandwidth on demand by their description in guest/satlink.c, in another way:
-    super-frame after super-frame, with cumulative bytes.  No queue limit.  Times from time zero.
+    """A second implementation of guest/satlink.c's time slots and bandwidth on demand.
 
-    Returns (departure of each packet, [(super-frame, request, slots)]).
+    It goes from super-frame to super-frame, with cumulative bytes, and has no queue limit.
+    arrivals: ns since time zero.  sizes: bytes.
+    Returns (departure of each packet in ns since time zero, [(super-frame, request, slots)]).
     """
     frame_ns = mac.superframe_ms * 1e6
     first = mac.phase_ms * 1e6
     total = mac.multiframes * mac.slots
-    ends = np.cumsum(sizes)                     # the last byte of each packet in the stream
+    ends = np.cumsum(sizes)                     # position of each packet's last byte in the stream
     per_slot = mac.multiframes * mac.slot_bytes
 
     def came_by(t):
@@ -284,7 +310,7 @@ def _slots(lab: Lab, mac: dict, trains: list[Train], name: str) -> list[Row]:
     probe = play(lab, {"mac": mac}, trains, drain_s=30)
     wanted = satellite.Mac(**mac)
     rig = rig_ns(lab, [Train(10, PACKET_BYTES, 1e6)]).mean()
-    # Half of what the rig takes is before the link, half behind it.
+    # Half of the rig's delay is before the link, half behind it.
     reached = probe.sent_ns - probe.link()["zero_ns"] + rig / 2
     leaves, log = slot_model(wanted, reached, probe.sizes)
     off = (reached + probe.delay_ns - rig - leaves) / 1e3
@@ -302,34 +328,37 @@ def _slots(lab: Lab, mac: dict, trains: list[Train], name: str) -> list[Row]:
 
 
 def slots(lab: Lab, scale: int) -> list[Row]:
-    """TDMA: packets leave in their slots, at the slots' rate."""
+    """TDMA: departures of packets from their slots, and the rate of the slots."""
     mac = {"kind": "tdma", "static_kbit": 440}
     rows = _slots(lab, mac, [Train(60 * scale, 1000, 29e6), Train(100 * scale, 300, 7e6)], "tdma")
     probe = play(lab, {"mac": {**mac, "queue_packets": 20}},
                  [Train(1600 * scale, PACKET_BYTES, 25e6)])
     kbit = satellite.Mac(**mac).ip_kbit(10)
-    # A window of whole multi-frames: in each as many bytes.
+    # The window has whole multi-frames, and each of them has the same number of bytes.
     rows.append(near("tdma, overloaded", "kbit/s", _whole_rate_bps(probe, mac) / 1e3, kbit, kbit * 1e-3))
     return rows
 
 
 def _whole_rate_bps(probe: Probe, mac: dict, skip: int = 3) -> float:
-    """Rate over the full super-frames of an overloaded link, the first few left out: the bytes
-    that came by each end, with the part of the packet then on its way."""
+    """Rate over the whole super-frames of an overloaded link, without the first few, bit/s.
+
+    It counts the bytes that have arrived at the window's start and end.  Of the packet under way then it
+    counts the part that has arrived.
+    """
     wanted = satellite.Mac(**mac)
     frame_ns = wanted.superframe_ms * 1e6
     zero = probe.link()["zero_ns"] + wanted.phase_ms * 1e6
-    received = probe.came["received"]
+    received = probe.arrived["received"]
     first = math.ceil((received[0] - zero) / frame_ns) + skip
     last = math.floor((probe.sent_ns[-1] - zero) / frame_ns)
     ends = zero + np.array([first, last]) * frame_ns
-    carried = np.interp(ends, received, np.cumsum(probe.came["bytes"]))
+    carried = np.interp(ends, received, np.cumsum(probe.arrived["bytes"]))
     return (carried[1] - carried[0]) * 8 / ((last - first) * frame_ns / 1e9)
 
 
 def demand(lab: Lab, scale: int) -> list[Row]:
-    """Bandwidth on demand: requests, grants and departures of a stream that rises and stops, and
-    the most that passes."""
+    """Bandwidth on demand: requests, grants and departures of a stream that rises and stops, and the
+    largest rate."""
     mac = {"kind": "bod"}
     trains = [Train(40 * scale, PACKET_BYTES, 41e6), Train(100 * scale, 1100, 13e6),
               Train(3, 200, 2.1e9), Train(60 * scale, PACKET_BYTES, 19e6)]
@@ -346,7 +375,7 @@ def demand(lab: Lab, scale: int) -> list[Row]:
 
 
 def losses(lab: Lab, scale: int) -> list[Row]:
-    """Independent losses: netem's by packet, satlink's by bit."""
+    """Independent losses: netem loses packets, satlink has bit errors."""
     n = 2000 * scale
     probe = play(lab, {"loss_pct": 5}, [Train(n, 60, 3e5)])
     rows = [binomial("netem, 5 %", probe.lost.sum(), n, 0.05)]
@@ -361,7 +390,7 @@ def losses(lab: Lab, scale: int) -> list[Row]:
 
 
 def fades(lab: Lab, scale: int) -> list[Row]:
-    """Fades: the share and the length of the states, and that packets are lost as the log says."""
+    """Fades: share and lengths of the states, and whether the losses agree with satlink's log."""
     good_s, bad_s = 0.4, 0.1
     probe = play(lab, {"errors": {"good_s": good_s, "bad_s": bad_s}},
                  [Train(4000 * scale, 60, 15e6)])
@@ -371,7 +400,7 @@ def fades(lab: Lab, scale: int) -> list[Row]:
     gaps_s = (spans[1:, 0] - spans[:-1, 1]) / 1e9
     seconds = spans[-1, 1] / 1e9
     share = bad_s / (good_s + bad_s)
-    # For an on-off process with exponential times, whose correlation decays with tau.
+    # The deviation of an on-off process with exponential times; its correlation decays with tau.
     tau = good_s * bad_s / (good_s + bad_s)
     rows = [normal("share of time in fades", "%", 100 * long_s.sum() / seconds, 100 * share,
                    100 * math.sqrt(2 * share * (1 - share) * tau / seconds))]
@@ -383,7 +412,7 @@ def fades(lab: Lab, scale: int) -> list[Row]:
         d = max((np.arange(1, n + 1) / n - cdf).max(), (cdf - np.arange(n) / n).max())
         rows.append(Row(f"{name}: D from exponential, times root n", "", d * math.sqrt(n), 0, 0, KS[0],
                         (0, KS[1])))
-    at = probe.sent_ns - counters["zero_ns"] + 10_000        # about when satlink has it
+    at = probe.sent_ns - counters["zero_ns"] + 10_000        # about the time when satlink has the packet
     edges = spans.ravel()
     faded = np.searchsorted(edges, at, side="right") % 2 == 1
     after = np.clip(np.searchsorted(edges, at), 1, len(edges) - 1)
@@ -394,7 +423,7 @@ def fades(lab: Lab, scale: int) -> list[Row]:
 
 
 def coded_frames(lab: Lab, scale: int) -> list[Row]:
-    """Errors by coded frame: how many packets, and that all packets of a frame are lost together."""
+    """Errors by coded frame: share of lost packets, and whether a frame's packets are lost together."""
     size, frame_ms, p = 6075, 5.0, 0.05
     took = PACKET_BYTES / size * frame_ms * 1e6
     errors = {"frame_bytes": size, "frame_ms": frame_ms, "frame_loss_pct": 100 * p}
@@ -409,14 +438,14 @@ def coded_frames(lab: Lab, scale: int) -> list[Row]:
     mixed = (lost > 0) & (lost < np.bincount(index))
     return [binomial("frames lost, by the packets inside", (lost > 0).sum(), len(names), p),
             none("frames of which some packets came and some did not", mixed.sum()),
-            # One over two frames has two chances.
+            # A packet in two frames is lost if either is.
             normal("packets lost", "%", 100 * probe.lost.mean(),
                    100 * (p + PACKET_BYTES / size * p * (1 - p)),
                    100 * (p + PACKET_BYTES / size * p) / math.sqrt(len(names) * p))]
 
 
 def steps(lab: Lab, scale: int) -> list[Row]:
-    """A delay that changes: late packets hold up those behind them, and none overtakes."""
+    """A delay that changes: late packets hold up those behind them, and no packet overtakes."""
     series = [[0, 20], *([QUIET_S + at, ms] for at, ms in ((1.5, 50), (2, 20), (2.5, 35), (3, 15)))]
     gap = 6.1e-3 / scale
     trains = [Train(550 * scale, 600, gap * 1e9)]
@@ -426,7 +455,7 @@ def steps(lab: Lab, scale: int) -> list[Row]:
     at, ms = np.array(series).T
     due = reached + ms[np.searchsorted(at * 1e9, reached, side="right") - 1] * 1e6
     off = (probe.delay_ns + reached - rig - np.maximum.accumulate(due)) / 1e3
-    # At the foot of a step packets come at once, and each takes the rig's time after the other.
+    # After a step down several packets are due at once, and each adds the rig's time to the next one's.
     held = due < np.maximum.accumulate(due)
     return [near("delay beside the series, 99th percentile", "us", np.percentile(abs(off[~held]), 99),
                  0, DELAY_US),
@@ -436,13 +465,14 @@ def steps(lab: Lab, scale: int) -> list[Row]:
 
 
 def red(lab: Lab, scale: int) -> list[Row]:
-    """RED's formula, by the average queue at which it loses what an overload must lose.
+    """RED's formula: the average queue under a constant overload.
 
-    A constant overload of f loses r = 1 - 1/f in the long run.  RED drops the k-th packet after a
-    drop, k even over 1 .. 1/p, so r = 2p/(1 + p); and p rises from 0 at min to max_p at max.
+    A constant overload of f loses r = 1 - 1/f in the long run.  RED drops the k-th packet after a drop,
+    with k uniform over 1 .. 1/p, so r = 2p/(1 + p).  p rises from 0 at min to max_p at max, which gives
+    the average queue.
     """
     mbit, low, high, most = 2, 10, 40, 0.1
-    # An average that has settled after a third of the packets.
+    # With this weight the average has settled after a third of the packets.
     stage = {"rate_mbit": mbit, "queue_packets": 400, "aqm": "red",
              "red": {"min_packets": low, "max_packets": high, "probability": most, "weight": 1 / 128}}
     rows = []
@@ -453,15 +483,15 @@ def red(lab: Lab, scale: int) -> list[Row]:
         p = r / (2 - r)
         expected = low + (high - low) * p / most
         settled = slice(probe.count // 3, None)
-        # A packet finds the queue, of which the first has been half sent, and goes after it.
+        # A packet waits for the whole queue, whose first packet is half sent on average.
         average = np.nanmean(probe.delay_ns[settled]) / 1e9 * mbit * 1e6 / 8 / FRAME_BYTES - 0.5
-        # Gaps even over 1 .. 1/p deviate from their mean by 1/sqrt(3) of it; and how much of the
-        # first packet has been sent is known to a quarter.
+        # The deviation of gaps uniform over 1 .. 1/p is 1/sqrt(3) of their mean.  The part of the first
+        # packet that has been sent is known to a quarter.
         deviation = (expected - low) / math.sqrt(3 * probe.lost[settled].sum())
         rows += [near(f"overload {over:g}: lost", "%", 100 * probe.lost[settled].mean(), 100 * r,
                       100 * 0.1 * r),
                  normal(f"overload {over:g}: average queue", "packets", average, expected, deviation,
-                        known_to=0.25)]
+                        uncertainty=0.25)]
     return rows
 
 
@@ -469,8 +499,7 @@ CHECKS = (delay, rate, queue, slots, demand, losses, fades, coded_frames, steps,
 
 
 def rows(lab: Lab, scale: int) -> list[dict]:
-    """All checks' figures: check, what, unit, measured, expected, low, high, passed (by the limits
-    where a row has them)."""
+    """The rows of all checks: check, what, unit, measured, expected, low, high, passed (see Row)."""
     return [{"check": check.__name__, "what": row.what, "unit": row.unit, "passed": row.passed,
              **{name: float(getattr(row, name)) for name in ("measured", "expected", "low", "high")}}
             for check in CHECKS for row in check(lab, scale)]

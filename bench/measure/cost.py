@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a congestion control costs: the instructions of its callbacks, counted.
+"""The cost of a congestion control: the number of instructions of its callbacks.
 
-In the lab an instruction of the guest is a nanosecond of its time, so the kernel's function
-graph tracer counts them: it notes the time at a function's entry and at its return.  Traced are
-the functions a congestion control has in its tcp_congestion_ops, and no others, so that no
-callback's time has the tracing of another in it.  What the tracer's own way in and out takes is
-the same for every call; it is measured in the same run on a function that does nothing, and
-taken off: the cost of a call is what its function executes between entry and return.  A function
-of exactly 1000 instructions more, called beside it, has to come out as 1000, or there is no result.
+In the lab an instruction of the guest takes a nanosecond of its time.  So the kernel's function graph
+tracer counts instructions: it records the time at a function's entry and at its return.  It traces only
+the functions in the congestion control's tcp_congestion_ops, so that the time of a callback does not
+include the tracing of another.  The tracer's own time is the same for every call.  The run measures it
+on a function that does nothing, and cost.py subtracts it: the cost of a call is what its function
+executes between entry and return.  As a check, a function with exactly 1000 more instructions must
+measure as 1000, or there is no result.
 
-A call that an interrupt fell into is known by the interrupt's own event, and left out of the means.
-The clock has whole nanoseconds, so a single call is right to one instruction and a mean to less.
+The means leave out calls during which an interrupt occurred; the interrupts have their own events.  The
+clock has whole nanoseconds, so a single call is exact to one instruction, and a mean to less.
 """
 
 import functools
@@ -31,17 +31,17 @@ SOURCE = Path(__file__).resolve().parent / "cost_calibration" / "satcc_cost.c"
 MODULE = "satcc_cost.ko"
 CALIBRATION_CALLS = 100         # of each known function, before the flows and after them
 KNOWN = 1000                    # instructions
-CLOCK_ERROR = 1                 # a time is cut to whole nanoseconds, at either end of a call
-ENDBR64 = 4                     # bytes of the landing pad a function begins with where IBT is built in
-BUFFER_KB = 32 << 10            # 150 bytes an ACK, more than a minute at 10 Mbit/s
+CLOCK_ERROR = 1                 # ns; the times at both ends of a call are truncated to whole ns
+ENDBR64 = 4                     # bytes of the landing pad at a function's start in a kernel with IBT
+BUFFER_KB = 32 << 10            # at 150 bytes an ACK enough for more than a minute at 10 Mbit/s
 
-# Once a flow, or when a program asks: not of the work an ACK makes.
+# These run once a flow, or when a program calls for them, and not for each ACK.
 NOT_COUNTED = ("init", "release", "get_info")
 CALIBRATION = ("nothing", "1000_nops")
 
-# Only returns longer than this are recorded, which all are; but then entries are not, and the
-# writing of their records is not in the time.  The file takes microseconds and multiplies them in
-# 64 bits, so that 8 ns is the inverse of 125 there.
+# With tracing_thresh the tracer records only the returns of calls longer than the threshold, and no
+# entries, so the times do not include writing entry records.  Every call is longer than 8 ns.
+# The kernel computes us * 1000 mod 2^64 from the file's text; that is 8 if us * 125 = 1 (mod 2^61).
 EIGHT_NS = pow(125, -1, 1 << 61)
 
 
@@ -69,7 +69,7 @@ def before(cc: str) -> tuple[str, ...]:
     )
 
 
-# dd reads page by page; at the buffer's end it would wait for more, so a signal ends it.
+# dd reads page by page.  At the buffer's end it would wait for more, so timeout ends it.
 AFTER = (
     f"echo {CALIBRATION_CALLS} > $C/calibrate",
     "echo 0 > $T/tracing_on",
@@ -80,7 +80,7 @@ AFTER = (
 
 @functools.cache
 def files(release: str) -> dict[str, bytes]:
-    """The file for the guest's working directory: the calibration module."""
+    """The calibration module for a kernel, as a file for the guest's working directory."""
     kdir = packages.headers(release)
     out = BUILD / "cost" / release / image.module_key(kdir, [SOURCE])
     with locked("cost"):
@@ -96,12 +96,12 @@ def files(release: str) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class Callback:
-    """One function of a congestion control: how often it was called, what a call executes."""
+    """One function of a congestion control: the number of calls, and the instructions of a call."""
 
-    slots: tuple[str, ...]      # its places in tcp_congestion_ops
+    slots: tuple[str, ...]      # its members in tcp_congestion_ops
     name: str
     calls: int
-    interrupted: int            # of these, with an interrupt inside; not in the next two
+    interrupted: int            # calls with an interrupt; mean and median leave them out
     mean: float | None          # instructions
     median: float | None
 
@@ -112,12 +112,12 @@ class Cost:
 
     acks: int
     callbacks: tuple[Callback, ...]
-    overhead: float             # of the tracer, ns a call; taken off already
-    known: float                # what KNOWN instructions came out as
+    overhead: float             # of the tracer, ns a call; already subtracted from the callbacks
+    known: float                # measured number of the KNOWN instructions
 
     @property
     def per_ack(self) -> float:
-        """Instructions in all callbacks, on ACKs and when sending, by the ACKs received."""
+        """Instructions of all callbacks, on ACKs and when sending, divided by the number of ACKs."""
         return sum(each.calls * (each.mean or 0) for each in self.callbacks) / self.acks
 
     def as_dict(self) -> dict:
@@ -129,7 +129,7 @@ class Cost:
 
 
 def functions(text: str) -> dict[int, tuple[tuple[str, ...], str]]:
-    """Address -> (slots, name), from the calibration module's list."""
+    """Address -> (slots, name) of each function, from the calibration module's list."""
     by_address = {}
     for line in text.splitlines():
         slot, address, name = line.split()[:3]
@@ -140,16 +140,21 @@ def functions(text: str) -> dict[int, tuple[tuple[str, ...], str]]:
 
 
 def calls(exits: np.ndarray, address: int) -> np.ndarray:
-    """The records of the function that begins here.  They have the address of the tracer's call:
-    the function's first byte, or the one after its landing pad (Debian's kernels from 6.6 on)."""
+    """A mask of the records of the function that begins at an address.
+
+    A record has the address of the tracer's call: the function's first byte, or the byte after its
+    landing pad (Debian's kernels from 6.6 on).
+    """
     return (exits["func"] == address) | (exits["func"] == address + ENDBR64)
 
 
 def account(known: dict, exits: np.ndarray, interrupts: np.ndarray, acks: int) -> Cost:
-    """The cost, from the tracer's records.
+    """The cost from the tracer's records.  Raises LabError if the calibration fails.
 
-    known: see functions().  exits: records with func, calltime, rettime (ns), depth.
-    interrupts: their times, rising.  acks: how many the sender received.
+    known: as functions() returns it.
+    exits: records with func, calltime, rettime (ns), depth.
+    interrupts: times of the interrupts, sorted.
+    acks: number of ACKs that the sender received.
     """
     if len(exits) and exits["depth"].max() > 0:
         raise LabError("cost: a callback calls another traced one, so the times overlap")
@@ -181,9 +186,11 @@ def account(known: dict, exits: np.ndarray, interrupts: np.ndarray, acks: int) -
 
 
 def acks_received(packets: pcap.Packets, port: int) -> int:
-    """How many ACKs tcp_ack() worked on: those from the receiver's port, the handshake's too, that
-    reached the sender's interface before it reset the connection, as a timed flow does at its end.
-    What was still under way then meets no socket.
+    """Number of ACKs that tcp_ack() processed.
+
+    They are the ACKs from the receiver's port, with that of the handshake, that reached the sender's
+    interface before the sender reset the connection.  A flow with `seconds` ends with a reset, and
+    later ACKs meet no socket.
     """
     resets = packets.t[(packets.dport == port) & (packets.flags & pcap.RST > 0)]
     acks = (packets.sport == port) & (packets.flags & (pcap.ACK | pcap.RST) == pcap.ACK)
@@ -191,7 +198,7 @@ def acks_received(packets: pcap.Packets, port: int) -> int:
 
 
 def of_run(run: Run) -> Cost:
-    """The cost that a run of one flow has measured."""
+    """The cost measured in a run with one flow.  Raises LabError if the trace lost records."""
     stats = dict(line.split(": ", 1) for line in run.read("cost.stats").decode().splitlines())
     for name in ("overrun", "commit overrun", "dropped events", "entries"):
         if int(stats[name]):

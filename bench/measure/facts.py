@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Facts of a run: the numbers from which verdict.py derives causes."""
+"""Facts of a run: verdict.py derives causes from these numbers."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def of_run(run: Run) -> dict:
     links = _satellites(run)
     return {
         "queue_packets": scenario.queue_packets(stage) if stage else None,
-        # A queue is the shaper's child; netem's is a delay line that nothing fills.
+        # A queue is a child of the shaper.  netem's queue is a delay line and never full.
         "queue_drops": sum(entry["drops"] for entry in qdiscs
                            if entry["kind"] != "netem" and "parent" in entry)
         + sum(link["queue_drops"] for link in links),
@@ -28,19 +28,20 @@ def of_run(run: Run) -> dict:
 
 
 def _satellites(run: Run) -> list[dict]:
-    """The counters of satlink, if it plays a stage."""
+    """The counters of each satlink of the run."""
     return [run.json(satellite.result_name(hop, side)) for hop, side, _ in satellite.links(run.scenario)]
 
 
 def proxied(run: Run, flow) -> bool:
-    """Does a proxy split the flow?"""
+    """Whether a proxy splits the flow."""
     return run.scenario.answers(flow) != flow.to
 
 
 def of_flow(run: Run, number: int) -> dict:
+    """Facts of one flow: those from the scenario, TCP_INFO, the trace and the sender's capture."""
     flow = run.scenario.flows[number]
     facts = {"cc": flow.names[-1], "proxied": proxied(run, flow), "rtt_s": run.scenario.rtt_s(flow),
-             "bdp_packets": run.scenario.flow_bdp_packets(flow), **_told(run, number)}
+             "bdp_packets": run.scenario.flow_bdp_packets(flow), **_tcp_info(run, number)}
     if not facts["proxied"]:        # the proxy's socket has the same port at the receiver
         facts |= _windows(run, number)
     # Tools whose flow is one TCP connection in the sender's capture.
@@ -50,9 +51,9 @@ def of_flow(run: Run, number: int) -> dict:
     return facts
 
 
-def _told(run: Run, number: int) -> dict:
-    """From TCP_INFO: bytes, segments, and what the sender waited for, parts of its busy time."""
-    info = metrics.told(run, number)
+def _tcp_info(run: Run, number: int) -> dict:
+    """Facts from TCP_INFO.  rwnd_limited and sndbuf_limited are shares of the busy time."""
+    info = metrics.tcp_info(run, number)
     if not info:
         return {}
     busy = info["busy_time"]
@@ -64,9 +65,11 @@ def _told(run: Run, number: int) -> dict:
 
 
 def _windows(run: Run, number: int) -> dict:
-    """From the kernel's event at each segment that comes in: windows in segments, how often the
-    window was down at one, which in Linux is a retransmission timeout, and when it first was at
-    ssthresh and at its largest."""
+    """Facts from the kernel's tcp_probe events: windows in segments, times in s since the first one.
+
+    avoidance_s is the time of the first event with cwnd >= ssthresh, max_cwnd_s that of the largest
+    cwnd.
+    """
     times, windows = metrics.windows(run, number)
     if not len(windows):
         return {}
@@ -83,8 +86,7 @@ def _windows(run: Run, number: int) -> dict:
 
 
 def _segments(run: Run, number: int) -> dict:
-    """From the sender's capture.  rounds: flights of the start, until the first loss or until the
-    link was full; each begins when the ACK of the first segment of the one before it has come."""
+    """Facts from the sender's capture: recovery, the first round trips, and the first loss."""
     view = flow_view.FlowView(run, number)
     facts = {"recovery": _recovery_share(view), "rounds": _rounds(view)}
     again = np.flatnonzero(view.is_retransmit)
@@ -99,8 +101,10 @@ def _segments(run: Run, number: int) -> dict:
 
 
 def _recovery_share(view: flow_view.FlowView) -> float:
-    """Part of the time from a first retransmission until all that was then in flight is
-    acknowledged."""
+    """Share of the flow's time in recovery, 0 to 1.
+
+    A recovery lasts from a first retransmission until all data then in flight is acknowledged.
+    """
     if not len(view.ack_s) or not len(view.segment_s):
         return 0.0
     high = np.maximum.accumulate(view.segment_seq + view.segment_len)
@@ -117,7 +121,10 @@ def _recovery_share(view: flow_view.FlowView) -> float:
 
 
 def _rounds(view: flow_view.FlowView, most: int = 12) -> list[int]:
-    """Segments sent in each of the first round trips."""
+    """Segments sent in each of the first round trips, at most `most` of them.
+
+    A round trip begins when the first segment of the one before it is acknowledged.
+    """
     rounds, begin = [], 0
     while begin < len(view.segment_s) and len(rounds) < most:
         answered = np.searchsorted(view.ack_bytes, view.segment_seq[begin] + view.segment_len[begin])

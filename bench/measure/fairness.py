@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What Henderson & Katz (1999) measure: shares of a bottleneck, how well it is used, and how long a
-small reply takes.
+"""The metrics of Henderson & Katz (1999): shares and utilisation of a bottleneck, latency of replies.
 
-Shares and use are from counters that the run wrote down at two of its times (Scenario.samples_s), so
-that they take no capture and leave the start out.  A rate counts packets of the scenario's MTU, as
-ns does (4.2.3: "data packet sizes were fixed at 1000 bytes"), in kbit/s of 1000 bits.  Latencies and
-what the far end gets are from the receiver's capture.
+Shares and utilisation are from counters that the run records at two times (Scenario.samples_s), so they
+need no capture and do not include the start.  A rate counts packets of the scenario's MTU, as ns does
+(4.2.3: "data packet sizes were fixed at 1000 bytes"), in kbit/s of 1000 bits.  Latencies and the
+receiver's rates are from the receiver's capture.
 """
 
 import json
@@ -22,7 +21,7 @@ from . import flow_view, received
 
 
 def _ends(run: Run) -> tuple[float, float]:
-    """The first and the last of a run's sample times, s."""
+    """The first and the last of a run's sample times, s.  Raises LabError for fewer than two."""
     times = run.scenario.samples_s
     if len(times) < 2:
         raise LabError("a share needs two times in samples_s")
@@ -30,16 +29,20 @@ def _ends(run: Run) -> tuple[float, float]:
 
 
 def acked_bytes(text: str, port: int) -> int:
-    """Payload acknowledged on the connection to a port, from what `ss -tinO` says: a line each."""
+    """Payload acknowledged on the connection to a port, in bytes.
+
+    text: output of `ss -tinO`, with one line for each connection.  Raises LabError if it has no line
+    for the port.
+    """
     for line in text.splitlines():
         if line.split()[4].endswith(f":{port}"):
             match = re.search(r"\bbytes_acked:(\d+)", line)
-            return int(match[1]) if match else 0        # nothing yet: no such word
+            return int(match[1]) if match else 0        # ss does not print a count of 0
     raise LabError(f"no connection to port {port} in a sample: the flow had not begun or had ended")
 
 
 def share_kbit(run: Run, flow: int = 0) -> float:
-    """A flow's packets acknowledged between the samples, each counted as the MTU, kbit/s."""
+    """Rate of a flow's packets acknowledged between the samples, each with the MTU's size, kbit/s."""
     since, until = _ends(run)
     source, port = run.scenario.flows[flow].source, FIRST_PORT + flow
     acked = [acked_bytes(run.read(job.sample_name(at, source)).decode(), port) for at in (since, until)]
@@ -47,40 +50,41 @@ def share_kbit(run: Run, flow: int = 0) -> float:
 
 
 def fairness(run: Run, hop: str = "r1") -> float:
-    """Jain's index of the shares of the connections through a hop, background left out: 1 when they
-    are equal, 1/n when one has all.
+    """Jain's index (4.2.1) of the shares of the connections through a hop, without background traffic.
 
-    4.2.1.  Of the paper's table 1 the six foreground connections give its figures, with the link's
-    rest, less 20 % of background, for the two short ones.
+    It is 1 if all are equal, and 1/n if one has all.  The paper's table 1 follows from its six
+    foreground connections, if the two short ones share the rest of the link, less 20 % of background.
     """
     return index(shares(run, hop))
 
 
 def index(values: list[float]) -> float:
+    """Jain's index; 0 if all values are 0."""
     return flow_view.jain(values) or 0.0
 
 
 def share_over_mean(run: Run, flow: int = 0, hop: str = "r1") -> float:
-    """A flow's share over the mean of all of the foreground through a hop."""
+    """A flow's share divided by the mean share of the foreground flows through a hop."""
     own = shares(run, hop)
     return share_kbit(run, flow) * len(own) / sum(own)
 
 
 def shares(run: Run, hop: str) -> list[float]:
+    """The shares of the foreground flows through a hop, kbit/s."""
     return [share_kbit(run, number) for number, flow in enumerate(run.scenario.flows)
             if flow.tool == "flow" and _passes(run, flow, hop)]
 
 
 def _passes(run: Run, flow: Flow, hop: str) -> bool:
-    """Does the flow pass this hop's forward stage?"""
+    """Whether the flow passes this hop's forward stage."""
     return hop in [run.scenario.hops[number].name for number in run.scenario.way(flow)]
 
 
 def link_utilisation(run: Run, hop: str = "r1") -> float:
-    """What the bottleneck sent between the samples, each packet once, over what it can (4.2.1).
+    """Share of the bottleneck's capacity that carried new packets between the samples, 0 to 1 (4.2.1).
 
-    By the queue's counters, less the segments that the foreground sent again without need: what was
-    retransmitted beyond what queues dropped.
+    It is from the queue's counters, less the foreground's needless retransmissions: those beyond the
+    number of packets that queues dropped.
     """
     since, until = _ends(run)
     stage = next(one.forward for one in run.scenario.hops if one.name == hop)
@@ -92,7 +96,7 @@ def link_utilisation(run: Run, hop: str = "r1") -> float:
         [_queue(run, at, one.name, one.forward.queue_kind) for at in (since, until)]
         for one in run.scenario.hops if one.forward.rate_mbit))
     needless = max(0, again - dropped) * run.scenario.mtu
-    # The lab's rate counts Ethernet's header, which the paper's packets do not have.
+    # The lab's rate includes the Ethernet header; the paper's packets have none.
     rate = stage.rate_mbit * 1e6 * run.scenario.mtu / run.scenario.frame_bytes
     return (sent - packets * ETHERNET_BYTES - needless) * 8 / (rate * (until - since))
 
@@ -109,7 +113,7 @@ def _queues(run: Run, at_s: float, hop: str) -> list[dict]:
 
 
 def _retransmits(run: Run, at_s: float, flow: int) -> int:
-    """The segments that a flow had retransmitted at this sample."""
+    """Number of segments that a flow had retransmitted at this sample."""
     port = FIRST_PORT + flow
     for line in run.read(job.sample_name(at_s, run.scenario.flows[flow].source)).decode().splitlines():
         if line.split()[4].endswith(f":{port}"):
@@ -121,15 +125,20 @@ def _retransmits(run: Run, at_s: float, flow: int) -> int:
 # ---- one transfer ----------------------------------------------------------
 
 def transfer_kbit(run: Run, flow: int = 0) -> float:
-    """A transfer's size over its time, kbit/s: the handshake, and what TCP_INFO counts as busy, from
-    the first byte's being there to send until the last is acknowledged."""
+    """A transfer's size divided by its time, kbit/s.
+
+    The time is one RTT for the handshake, and TCP_INFO's busy_time: from the first byte in the send
+    buffer to the ACK of the last byte.
+    """
     info = run.json(f"flow-{flow}.json")
     return run.scenario.flows[flow].bytes * 8 / ((info["busy_time"] + info["min_rtt"]) / 1e6) / 1e3
 
 
 def first_recovery_s(run: Run, flow: int = 0) -> float | None:
-    """From the first retransmission until all that was sent by then is acknowledged, s.  None: there
-    was none."""
+    """Time from the first retransmission until all data sent before it is acknowledged, s.
+
+    None if there is no retransmission, or if that data is never acknowledged.
+    """
     view = flow_view.FlowView(run, flow)
     again = np.flatnonzero(view.is_retransmit)
     if not len(again):
@@ -142,16 +151,22 @@ def first_recovery_s(run: Run, flow: int = 0) -> float | None:
 # ---- at the receiver -------------------------------------------------------
 
 def forward_kbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
-    """Payload that came to the receiver, in order or not, between two times after the flow's SYN came,
-    kbit/s.  to_s: the flow's `seconds`; of a transfer until its last byte."""
+    """Rate of the payload that arrives at the receiver, in order or not, between two times, kbit/s.
+
+    Times are s since the arrival of the flow's SYN.
+    to_s: None for the flow's `seconds`, and for a transfer of a size its last byte.
+    """
     arrivals = received.arrivals(run, flow)
     end = _end_s(run, flow, arrivals, to_s)
-    since, until = received.by(arrivals.t, arrivals.total, np.array([from_s, end]))
+    since, until = received.bytes_by(arrivals.t, arrivals.total, np.array([from_s, end]))
     return float(until - since) * 8 / (end - from_s) / 1e3
 
 
 def reverse_kbit(run: Run, flow: int = 0, to_s: float | None = None) -> float:
-    """The rate of the receiver's IP packets of a flow in the same time, kbit/s."""
+    """Rate of the IP packets that the receiver sends for a flow until to_s, kbit/s.
+
+    to_s: as for forward_kbit().
+    """
     arrivals = received.arrivals(run, flow)
     end = _end_s(run, flow, arrivals, to_s)
     packets = run.receiver
@@ -167,7 +182,7 @@ def _end_s(run: Run, flow: int, arrivals: received.Arrivals, to_s: float | None)
 
 
 def reverse_share(run: Run, flow: int = 0) -> float:
-    """That rate as a part of the rate of the arriving payload."""
+    """reverse_kbit() divided by forward_kbit()."""
     return reverse_kbit(run, flow) / forward_kbit(run, flow)
 
 
@@ -191,8 +206,11 @@ def _latencies(run: Run, flow: int, most_segments: int | None) -> np.ndarray:
 
 
 def reply_s(run: Run, flow: int = 0, statistic: str = "mean", most_segments: int | None = None) -> float:
-    """A client's latency over all replies of a flow of the tool `requests`, its SYN to the last of
-    the data: minimum, median or mean.  most_segments: replies of more are left out (5.4: 100)."""
+    """Latency of the replies of a flow with the tool `requests`, from the SYN to the last data, s.
+
+    statistic: "minimum", "median" or "mean".
+    most_segments: leave out replies with more segments (5.4: 100).
+    """
     functions = {"minimum": np.min, "median": np.median, "mean": np.mean}
     if statistic not in functions:
         raise LabError(f"no statistic {statistic!r} (there are: {', '.join(functions)})")

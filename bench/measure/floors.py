@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a receiver lets through: a link played by a sender without congestion control, beside which a
-policy's time is its own doing.
+"""Transfers of a sender without congestion control: the time beyond theirs is due to the policy.
 
-A link's own floor (Scenario.ideal_s()) supposes that the receiver takes all at once.  Linux's opens
-its window from 64 kB on, as data comes in, and no further than its buffer allows: on a fast link a
-transfer is held by that for some round trips, whoever sends.  It is no floor to the letter: 1 MB at
-10 Mbit/s and 600 ms takes such a sender 3.68 s, and the kernel's hybla 3.35.
+A link's ideal time (Scenario.ideal_s()) assumes that the receiver accepts all data at once.  A Linux
+receiver starts with a window of 64 kB, opens it as data arrives, and is limited by its buffer.  On a
+fast link this holds any sender back for some round trips.  The time is not a strict lower bound: 1 MB
+at 10 Mbit/s and 600 ms takes this sender 3.68 s, and the kernel's hybla 3.35 s.
 """
 
 import dataclasses
@@ -13,21 +12,24 @@ import dataclasses
 from ..record.run import Run
 from ..scenario.scenario import Flow, Host, LinkChange, Scenario, Stage
 
-# "Without congestion control": reno whose first window is more than any transfer needs, unpaced, into
-# a queue that drops nothing.
+# "Without congestion control" is reno with an initial window larger than any transfer, without pacing,
+# and with a queue that drops nothing.
 CC = "reno"
 SEGMENTS = 100_000
 ROOM = {"net.ipv4.tcp_wmem": "4096 16384 400000000"}        # bytes, for the largest transfer
-# receiver: the one that policies send to, with room for four times bandwidth-delay product and queue.
-# stock: with the buffer that Linux has unless told otherwise, 6 MB at most.
+# receiver: that of the policies' runs, with a buffer of four times BDP and queue.
+# stock: with Linux's default buffer, at most 6 MB.
 RECEIVERS = {"receiver": {}, "stock": {"net.ipv4.tcp_rmem": "4096 131072 6291456"}}
 
 
 def unlimited(base: Scenario, size: int, receiver: str) -> Scenario:
-    """A transfer over a link's bottleneck and delays that only its rate and one of RECEIVERS hold back.
-    The link is without loss."""
+    """A transfer that only a link's rate and delays and one of RECEIVERS limit.
+
+    The link has no loss.
+    size: bytes.  receiver: a key of RECEIVERS.
+    """
     number, stage = base.bottleneck
-    # As large as in the policies' runs, whose queue is shorter.
+    # The policies' runs have the same buffer, and a shorter queue.
     buffer = f"4096 {base.socket_bytes()} {base.socket_bytes()}"
     hops = list(base.hops)
     hops[number] = dataclasses.replace(hops[number], forward=_deep(stage))
@@ -50,5 +52,5 @@ def _changed(change: LinkChange) -> LinkChange:
 
 
 def receiver_limited_s(run: Run, flow: int = 0) -> float:
-    """How long a flow's sender had data and cwnd but waited for the receiver's window, s."""
+    """Time that a flow's sender had data and cwnd but waited for the receiver's window, s."""
     return run.json(f"flow-{flow}.json")["rwnd_limited"] / 1e6

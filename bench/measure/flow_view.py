@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Numbers of a run: pure functions of its files.
 
-Times are seconds since the flow's first SYN unless said otherwise; sizes are payload bytes.
+Times are seconds since the flow's first SYN unless a docstring says otherwise; sizes are payload bytes.
 """
 
 import numpy as np
@@ -16,12 +16,12 @@ INFINITE_SSTHRESH = 0x7FFFFFFF
 
 
 class FlowView:
-    """One flow as its sender's interface saw it."""
+    """One flow in the capture at its sender's interface."""
 
     def __init__(self, run: Run, number: int = 0):
         port = FIRST_PORT + number
         packets = run.sender
-        # iperf3 has a connection for its own talk beside the one with the payload.
+        # iperf3 has a second connection for control messages.
         to_port = packets.dport == port
         if not to_port.any():
             raise LabError(f"flow {number} sent nothing")
@@ -49,7 +49,7 @@ class FlowView:
             if len(acks) else np.zeros(0)
 
     def transfer_s(self, size: int) -> float | None:
-        """First SYN to the ACK of byte `size`; None if it never came."""
+        """Time from the first SYN to the ACK of byte `size`, or None if there is no such ACK."""
         at = np.searchsorted(self.ack_bytes, size)
         return float(self.ack_s[at]) if at < len(self.ack_s) else None
 
@@ -63,9 +63,9 @@ class FlowView:
         return self.acked_by(seconds) * 8 / seconds / 1e6
 
     def goodput_series(self, end_s: float, window_s: float = 10.0):
-        """Short-time goodput: (every full second, Mbit/s acknowledged in the window before it).
+        """Short-time goodput: (full seconds, Mbit/s acknowledged in the window before each).
 
-        The window is Caini et al.'s (2008, 4.2) 10 s; at the start it begins at the first SYN.
+        The default window is that of Caini et al. (2008, 4.2).  At the start it begins at the first SYN.
         """
         at = np.arange(1.0, end_s + 0.5)
         since = np.maximum(at - window_s, 0)
@@ -74,10 +74,10 @@ class FlowView:
 
 
 def time_to_share(run: Run, share: float = 0.9) -> float | None:
-    """End of the first window, one base RTT long, in which the bottleneck sent `share` of its rate.
+    """End of the first window of one base RTT in which the bottleneck sent `share` of its rate.
 
-    Counted in frames leaving the bottleneck, since in-order bytes at the receiver stand still
-    while a hole is open.  None when it never got there.
+    None if there is no such window.  It counts frames that leave the bottleneck, since in-order bytes
+    at the receiver do not grow while a hole is open.
     """
     scenario = run.scenario
     stage = scenario.bottleneck[1]
@@ -85,7 +85,7 @@ def time_to_share(run: Run, share: float = 0.9) -> float | None:
     window = scenario.base_rtt_s
     start = FlowView(run).start_ns
     t = (run.bottleneck.t - start) / 1e9
-    # Time slots carry IP, a qdisc counts the Ethernet header too.
+    # The rate of time slots is that of IP, a qdisc's has the Ethernet header too.
     total = np.cumsum(run.bottleneck.wire - (ETHERNET_BYTES if stage.mac else 0))
     before = np.searchsorted(t, t - window, side="right")      # frames older than the window
     inside = total - np.where(before > 0, total[np.maximum(before - 1, 0)], 0)
@@ -94,12 +94,12 @@ def time_to_share(run: Run, share: float = 0.9) -> float | None:
 
 
 def _satlink(run: Run, hop: str, side: str = "forward") -> dict:
-    """The counters of a satellite's direction."""
+    """The counters of one direction of a satellite link."""
     return run.json(satellite.result_name(hop, side))
 
 
 def queue_drops(run: Run) -> int:
-    """Packets the bottleneck's queue refused."""
+    """Packets that the bottleneck's queue dropped."""
     number, stage = run.scenario.bottleneck
     name = run.scenario.hops[number].name
     if stage.mac:
@@ -108,7 +108,7 @@ def queue_drops(run: Run) -> int:
 
 
 def link_losses(run: Run) -> int:
-    """Packets lost on the delay stages and satellites, that is, by the emulated radio."""
+    """Packets that the emulated radio lost: netem's and satlink's."""
     lines = sum(entry["drops"] for hop in run.scenario.hops
                 for entry in run.json(f"qdisc-{hop.name}.json") if entry["kind"] == "netem")
     return lines + sum(_satlink(run, hop, side)["error_losses"]
@@ -116,8 +116,10 @@ def link_losses(run: Run) -> int:
 
 
 def utilisation(run: Run) -> float:
-    """The bottleneck's bytes, by its own counter, as a part of what it could have sent from the
-    first SYN to the last frame that left it."""
+    """The bottleneck's sent bytes as a share of its capacity, from the first SYN to its last frame.
+
+    The bytes are from the qdisc's or satlink's counter.
+    """
     number, stage = run.scenario.bottleneck
     name = run.scenario.hops[number].name
     sent = _satlink(run, name)["out_bytes"] if stage.mac else run.qdisc(name, stage.queue_kind)["bytes"]
@@ -126,7 +128,10 @@ def utilisation(run: Run) -> float:
 
 
 def cwnd_series(run: Run, number: int = 0):
-    """(t in s, cwnd, ssthresh or nan while infinite) at each ACK, before the kernel acts on it."""
+    """(times in s, cwnd, ssthresh) at each ACK, before the kernel acts on it.
+
+    An infinite ssthresh is nan.
+    """
     view = FlowView(run, number)
     times, records = run.events["tcp:tcp_probe"]
     own = records["dport"] == view.port
@@ -137,6 +142,6 @@ def cwnd_series(run: Run, number: int = 0):
 
 
 def jain(rates: list[float]) -> float | None:
-    """Jain's index of fairness: 1 when all get the same, 1/n when one gets everything."""
+    """Jain's fairness index: 1 if all rates are equal, 1/n if one flow has all; None if all are 0."""
     squares = sum(rate * rate for rate in rates)
     return sum(rates) ** 2 / (len(rates) * squares) if squares else None

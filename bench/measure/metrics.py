@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The metrics of experiments: pure functions of a run, by the names that data files use.
+"""The metrics of experiments: pure functions of a run.  Data files call them by name.
 
-METRICS give a number, SERIES a dict of lists t (s) and y, FORMULAS a number from the scenario alone.
-None: the value was never reached, e.g. a transfer that did not end.  Times are seconds since the flow's
-first SYN unless said otherwise; kbyte is 1000 bytes, Kbyte 1024.
+METRICS return a number, SERIES a dict of lists t (s) and y, FORMULAS a number from the scenario alone.
+A metric returns None if the run did not reach its value, for example if a transfer did not end.  Times
+are seconds since the flow's first SYN unless a docstring says otherwise.  A kbyte has 1000 bytes, a
+Kbyte 1024.
 """
 
 import dataclasses
@@ -23,15 +24,15 @@ from . import fairness, flow_view, pages, received, shares
 GOODPUT_WINDOW_S = 10           # Caini et al.'s short-time goodput
 
 
-def told(run: Run, flow: int) -> dict:
-    """The kernel's TCP_INFO at the end of a flow; empty for other tools than flow."""
+def tcp_info(run: Run, flow: int) -> dict:
+    """The kernel's TCP_INFO at the end of a flow, or {} if the flow's tool is not `flow`."""
     info = run.json(f"flow-{flow}.json")
     return info if "bytes_acked" in info else {}
 
 
-def told_by_kernel(run: Run, flow: int) -> dict:
-    """The same; raises LabError if there is none."""
-    return told(run, flow) or _lacks(run, flow, "TCP_INFO")
+def required_tcp_info(run: Run, flow: int) -> dict:
+    """tcp_info().  Raises LabError if it is empty."""
+    return tcp_info(run, flow) or _lacks(run, flow, "TCP_INFO")
 
 
 def _lacks(run: Run, flow: int, what: str):
@@ -43,8 +44,8 @@ def has_capture(run: Run, name: str) -> bool:
 
 
 def windows(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
-    """(ns, cwnd in segments) at each segment that came in, before the kernel acts on it; empty where
-    the run's trace has none."""
+    """(times in ns, cwnds in segments) at each segment that the sender receives, before the kernel acts
+    on it.  Both arrays are empty if the run's trace has no tcp_probe event."""
     times, records = run.events.get("tcp:tcp_probe", ((), None)) \
         if (run.folder / "trace.raw").exists() else ((), None)
     if not len(times):
@@ -56,25 +57,31 @@ def windows(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
 # ---- one flow --------------------------------------------------------------
 
 def transfer_s(run: Run, flow: int = 0, since: str = "syn") -> float | None:
-    """To the ACK of the last byte.  since: "syn", or "data" for the first segment with payload."""
+    """Time until the ACK of the last byte, s.
+
+    since: it begins at the "syn", or with "data" at the first segment with payload.
+    """
     view = flow_view.FlowView(run, flow)
     end = view.transfer_s(run.scenario.flows[flow].bytes)
     return None if end is None else end - (float(view.segment_s[0]) if since == "data" else 0)
 
 
 def throughput_kbyte(run: Run, flow: int = 0, since: str = "syn", kbyte: int = 1000) -> float | None:
-    """A transfer's size over its time, kbyte/s; kbyte: bytes of one."""
+    """A transfer's size divided by its time, kbyte/s.  kbyte: bytes in a kbyte."""
     took = transfer_s(run, flow, since)
     return None if took is None else run.scenario.flows[flow].bytes / took / kbyte
 
 
 def goodput_mbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
-    """Payload acknowledged per second from from_s to to_s (the flow's `seconds`), Mbit/s."""
+    """Payload acknowledged per second from from_s to to_s, Mbit/s.
+
+    to_s: None for the flow's `seconds`, and for a transfer of a size its last ACK.
+    """
     seconds = run.scenario.flows[flow].seconds
     if not has_capture(run, "sender"):
         if from_s or to_s not in (None, seconds):
             raise LabError("goodput of a part of a flow needs the sender's capture")
-        info = told_by_kernel(run, flow)
+        info = required_tcp_info(run, flow)
         return info["bytes_acked"] * 8 / (seconds or info["busy_time"] / 1e6) / 1e6
     view = flow_view.FlowView(run, flow)
     end = to_s if to_s is not None else seconds or float(view.ack_s[-1])
@@ -82,19 +89,21 @@ def goodput_mbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None 
 
 
 def goodput_kbyte(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
-    """The same in kbyte/s."""
+    """goodput_mbit() in kbyte/s."""
     return goodput_mbit(run, flow, from_s, to_s) * 1e6 / 8 / 1e3
 
 
 def utilisation(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
-    """Goodput over what the bottleneck can carry of payload."""
+    """Goodput divided by the payload rate of the full bottleneck."""
     return goodput_mbit(run, flow, from_s, to_s) * 1e6 / run.scenario.net_rate_bps
 
 
 def time_to_goodput(run: Run, share: float = 0.9, flow: int = 0, of_mbit: float | None = None,
                     window_s: float = GOODPUT_WINDOW_S) -> float | None:
-    """The first full second at which short-time goodput is `share` of of_mbit (what the
-    bottleneck can carry of payload)."""
+    """The first full second at which short-time goodput is at least `share` of of_mbit, s.
+
+    of_mbit: None for the payload rate of the full bottleneck.
+    """
     series = short_time_goodput(run, flow, window_s=window_s)
     full = of_mbit if of_mbit is not None else run.scenario.net_rate_bps / 1e6
     reached = [t for t, y in zip(series["t"], series["y"]) if y >= share * full]
@@ -102,7 +111,7 @@ def time_to_goodput(run: Run, share: float = 0.9, flow: int = 0, of_mbit: float 
 
 
 def rtt_ms(run: Run, flow: int = 0, statistic: str = "mean") -> float:
-    """The kernel's smoothed RTT over a flow's ACKs: mean, median, p95 or max, ms."""
+    """The kernel's srtt over a flow's ACKs: its mean, median, p95 or max, ms."""
     times, records = run.events["tcp:tcp_probe"]
     srtt_ms = records["srtt"][records["dport"] == FIRST_PORT + flow] / 1e3
     if not len(srtt_ms):
@@ -115,17 +124,17 @@ def rtt_ms(run: Run, flow: int = 0, statistic: str = "mean") -> float:
 
 
 def retransmits(run: Run, flow: int = 0) -> int:
-    return told_by_kernel(run, flow)["total_retrans"]
+    return required_tcp_info(run, flow)["total_retrans"]
 
 
 def timeouts(run: Run, flow: int = 0) -> int:
-    """How often the window went down to one segment, which in Linux is a retransmission timeout."""
+    """Number of times that cwnd fell to one segment; in Linux that is a retransmission timeout."""
     _, segments = windows(run, flow)
     return int(((segments[1:] == 1) & (segments[:-1] > 1)).sum())
 
 
 def peak_sent_kbyte(run: Run, flow: int = 0, window_s: float = 1.0) -> float:
-    """The most payload that left the sender in any such window, kbyte/s."""
+    """The largest rate of sent payload in a window of window_s, kbyte/s; see sent_kbyte()."""
     return max(sent_kbyte(run, flow, window_s)["y"])
 
 
@@ -142,14 +151,14 @@ def mean_transfer_s(run: Run, flows: list | None = None, since: str = "syn") -> 
 
 def throughput_per_flow_kbyte(run: Run, flows: list | None = None, since: str = "syn",
                               kbyte: int = 1000) -> float | None:
-    """Mean over flows of each one's size over its time, kbyte/s."""
+    """The mean of the flows' throughputs (size divided by time), kbyte/s."""
     rates = [throughput_kbyte(run, flow, since, kbyte) for flow in _numbers(run, flows)]
     return None if None in rates else float(np.mean(rates))
 
 
 def throughput_overall_kbyte(run: Run, flows: list | None = None, since: str = "syn",
                              kbyte: int = 1000) -> float | None:
-    """Sum over flows of each one's size over its time, kbyte/s."""
+    """The sum of the flows' throughputs (size divided by time), kbyte/s."""
     mean = throughput_per_flow_kbyte(run, flows, since, kbyte)
     return None if mean is None else mean * len(_numbers(run, flows))
 
@@ -161,13 +170,13 @@ def aggregate_goodput_mbit(run: Run, flows: list | None = None, from_s: float = 
 
 def flow_share(run: Run, flow: int = 0, flows: list | None = None, from_s: float = 0,
                to_s: float | None = None) -> float:
-    """A flow's part of the goodput of all flows."""
+    """A flow's goodput as a share of the goodput of all flows, 0 to 1."""
     whole = aggregate_goodput_mbit(run, flows, from_s, to_s)
     return goodput_mbit(run, flow, from_s, to_s) / whole if whole else 0.0
 
 
 def jain(run: Run, flows: list | None = None, from_s: float = 0, to_s: float | None = None) -> float:
-    """Jain's index of fairness of goodputs: 1 when all get the same, 1/n when one gets all."""
+    """Jain's fairness index of the goodputs: 1 if all are equal, 1/n if one flow has all."""
     rates = [goodput_mbit(run, flow, from_s, to_s) for flow in _numbers(run, flows)]
     return flow_view.jain(rates) or 0.0
 
@@ -176,8 +185,11 @@ def jain(run: Run, flows: list | None = None, from_s: float = 0, to_s: float | N
 
 def short_time_goodput(run: Run, flow: int = 0, window_s: float = GOODPUT_WINDOW_S,
                        sacked: bool = True) -> dict:
-    """Payload that the ACKs (with sacked: and SACKs) report in the window before each full second,
-    Mbit/s.  A window at the start is shorter."""
+    """Payload that the ACKs report in the window before each full second, Mbit/s.
+
+    A window at the start is shorter.
+    sacked: count SACKed payload too.
+    """
     view = flow_view.FlowView(run, flow)
     t, total = delivered(run, flow) if sacked else (view.ack_s, view.ack_bytes)
     end = run.scenario.flows[flow].seconds or (float(t[-1]) if len(t) else 0)
@@ -192,7 +204,7 @@ def short_time_goodput(run: Run, flow: int = 0, window_s: float = GOODPUT_WINDOW
 
 
 def delivered(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(t, bytes the receiver has by then as its ACKs say, those above a hole included)."""
+    """(times in s, bytes that the receiver's ACKs report by then, with those above a hole)."""
     view = flow_view.FlowView(run, flow)
     packets = run.sender
     to_port = packets.where((packets.dport == view.port) & (packets.flags & pcap.SYN > 0))
@@ -215,8 +227,10 @@ def delivered(run: Run, flow: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sent_kbyte(run: Run, flow: int = 0, window_s: float = 1.0) -> dict:
-    """Payload that left the sender, retransmissions too, in the window before each tenth of one,
-    kbyte/s."""
+    """Rate of the payload that left the sender, with retransmissions, kbyte/s.
+
+    There is a value each tenth of a window, over the window before it.
+    """
     view = flow_view.FlowView(run, flow)
     at = np.arange(window_s / 10, float(view.ack_s[-1]) + window_s, window_s / 10)
     total = np.concatenate([[0], np.cumsum(view.segment_len)])
@@ -225,30 +239,30 @@ def sent_kbyte(run: Run, flow: int = 0, window_s: float = 1.0) -> dict:
 
 
 def time_sequence(run: Run, flow: int = 0) -> dict:
-    """kbyte sent for the first time, at each segment."""
+    """Sequence number of each segment that is not a retransmission, kbyte."""
     view = flow_view.FlowView(run, flow)
     first = ~view.is_retransmit
     return {"t": view.segment_s[first].tolist(), "y": (view.segment_seq[first] / 1e3).tolist()}
 
 
 def acknowledged(run: Run, flow: int = 0) -> dict:
-    """kbyte acknowledged in order, at each ACK that came."""
+    """Payload acknowledged in order, at each ACK that the sender receives, kbyte."""
     view = flow_view.FlowView(run, flow)
     return {"t": view.ack_s.tolist(), "y": (view.ack_bytes / 1e3).tolist()}
 
 
 def cwnd(run: Run, flow: int = 0) -> dict:
-    """The congestion window at each ACK, segments; without the sender's capture t is since the first."""
+    """cwnd at each ACK, segments.  Without the sender's capture, t counts from the first ACK."""
     times, segments = windows(run, flow)
     start = flow_view.FlowView(run, flow).start_ns if has_capture(run, "sender") \
         else min(times, default=0)
     return {"t": ((times - start) / 1e9).tolist(), "y": segments.tolist()}
 
 
-# ---- what needs no run -----------------------------------------------------
+# ---- formulas that need no run ---------------------------------------------
 
 def ideal_transfer_s(scenario: Scenario, flow: int = 0) -> float:
-    """Marchese's: all of the payload at the rate that headers and loss leave of it, and one RTT."""
+    """Marchese's ideal transfer time, s: one RTT, and the payload at the rate less headers and loss."""
     through = 1.0
     for stage in (hop.forward for hop in scenario.hops):
         through *= 1 - stage.loss_pct / 100
@@ -257,20 +271,22 @@ def ideal_transfer_s(scenario: Scenario, flow: int = 0) -> float:
 
 
 def ideal_throughput_per_flow_kbyte(scenario: Scenario) -> float:
-    """Of several flows alike that share the path: each one's size over the time that all of them
-    together take, kbyte/s."""
+    """The mean size of the flows divided by the time that all flows together need, kbyte/s.
+
+    The flows share the bottleneck.
+    """
     whole = sum(flow.bytes for flow in scenario.flows)
     took = whole * 8 / scenario.net_rate_bps + scenario.base_rtt_s
     return whole / len(scenario.flows) / took / 1e3
 
 
 def ideal_throughput_overall_kbyte(scenario: Scenario) -> float:
-    """The same for all of these flows together."""
+    """ideal_throughput_per_flow_kbyte() times the number of flows."""
     return ideal_throughput_per_flow_kbyte(scenario) * len(scenario.flows)
 
 
 def _by_name(*functions) -> dict:
-    """Functions by name.  Names must be unique, or a data file would get the wrong function."""
+    """Name -> function.  Raises LabError if two functions have the same name."""
     by_name = {}
     for function in functions:
         if function.__name__ in by_name:
@@ -291,11 +307,11 @@ FORMULAS = _by_name(
 
 
 def find(name: str):
-    """A metric or series by its name."""
+    """The metric or series of this name."""
     return METRICS.get(name) or SERIES[name]
 
 
-# Types of the arguments of metrics and series, by name.
+# Argument of a metric or series -> its type.
 _FLOW, _TIME_S, _SPAN_S = whole(0, 10**4), real(0, 1e6), real(0.001, 1e6)
 ARGUMENTS = {
     "flow": _FLOW, "flows": tuple[_FLOW, ...] | None, "hop": Name, "since": one_of("syn", "data"),
@@ -307,7 +323,7 @@ ARGUMENTS = {
 
 @functools.cache
 def arguments_of(name: str) -> type[schema.Table]:
-    """The table of the arguments that a metric or series takes."""
+    """The schema of the arguments of a metric or series."""
     taken = list(inspect.signature(find(name)).parameters.values())[1:]
     return dataclasses.make_dataclass(name, [
         (one.name, ARGUMENTS[one.name], dataclasses.field(

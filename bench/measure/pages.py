@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Metrics of the receiving end, which is what a user behind a proxy sees.
+"""Metrics at the receiver, for a user behind a proxy.
 
-The sender's own clock and TCP_INFO end where a proxy splits its connection; these functions of a run
-read the receiver's capture, but for the last one.  Payload counts when the application has it, that
-is, in order (received.arrivals()).  Times are s since the connection's first SYN that the receiver saw,
-kbyte is 1000 bytes.
+A proxy that splits a connection also hides its far end from the sender's capture and TCP_INFO.  So these
+functions read the receiver's capture, except owin_kbyte().  Payload counts when the application has it,
+that is, in order (received.arrivals()).  Times are s since the arrival of the connection's first SYN; a
+kbyte has 1000 bytes.
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ def _from(run: Run, flow: int) -> range:
     return range(flow, len(run.scenario.flows))
 
 
-def _had(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
-    """(t, bytes that the application has by then)."""
+def _application_bytes(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
+    """(times in s, bytes that the application has by then)."""
     arrivals = received.arrivals(run, flow)
     return arrivals.t, arrivals.in_order
 
@@ -29,27 +29,29 @@ def _had(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
 # ---- transfers of a size ---------------------------------------------------
 
 def download_s(run: Run, flow: int = 0) -> float | None:
-    """From the SYN's arrival to the last byte's, as Pirovano & Garcia's TCPMeter has it (4.2 c)."""
-    t, total = _had(run, flow)
+    """Time from the SYN's arrival to that of the last byte, s (Pirovano & Garcia's TCPMeter, 4.2 c)."""
+    t, total = _application_bytes(run, flow)
     at = np.searchsorted(total, run.scenario.flows[flow].bytes)
     return float(t[at]) if at < len(t) else None
 
 
 def download_kbyte(run: Run, flow: int = 0) -> float | None:
-    """A transfer's size over that time, kbyte/s: Pirovano & Garcia's goodput (5.1)."""
+    """A transfer's size divided by download_s(), kbyte/s: Pirovano & Garcia's goodput (5.1)."""
     took = download_s(run, flow)
     return None if took is None else run.scenario.flows[flow].bytes / took / 1e3
 
 
 def total_download_kbyte(run: Run, flow: int = 0) -> float | None:
-    """Sum of the goodputs of a flow and those after it, kbyte/s: Pirovano & Garcia's aggregate goodput,
-    formula 1."""
+    """Sum of the goodputs of a flow and the flows after it, kbyte/s.
+
+    It is the aggregate goodput of Pirovano & Garcia, formula 1.
+    """
     rates = [download_kbyte(run, number) for number in _from(run, flow)]
     return None if None in rates else sum(rates)
 
 
 def download_jain(run: Run, flow: int = 0) -> float | None:
-    """Jain's index of these goodputs, their formula 2."""
+    """Jain's index of the goodputs of a flow and the flows after it (Pirovano & Garcia, formula 2)."""
     rates = [download_kbyte(run, number) for number in _from(run, flow)]
     return None if None in rates else flow_view.jain(rates)
 
@@ -57,28 +59,28 @@ def download_jain(run: Run, flow: int = 0) -> float | None:
 # ---- transfers of a length -------------------------------------------------
 
 def download_mbit(run: Run, flow: int = 0) -> float:
-    """Payload within the flow's `seconds`, per second, Mbit/s: what iperf's server reports."""
+    """Payload rate over the flow's `seconds`, Mbit/s; iperf's server reports the same."""
     seconds = run.scenario.flows[flow].seconds
-    return float(received.by(*_had(run, flow), seconds)) * 8 / seconds / 1e6
+    return float(received.bytes_by(*_application_bytes(run, flow), seconds)) * 8 / seconds / 1e6
 
 
 def total_received_mbit(run: Run, flow: int = 0) -> float:
-    """The same for a flow and the flows after it together."""
+    """Sum of download_mbit() of a flow and the flows after it."""
     return sum(download_mbit(run, number) for number in _from(run, flow))
 
 
 def received_rate(run: Run, flow: int = 0) -> dict:
-    """Payload that came in order in each second, Mbit/s."""
-    t, total = _had(run, flow)
+    """Payload that the application gets in each second, Mbit/s."""
+    t, total = _application_bytes(run, flow)
     at = np.arange(1.0, run.scenario.flows[flow].seconds + 0.5)
-    rate = (received.by(t, total, at) - received.by(t, total, at - 1)) * 8 / 1e6
+    rate = (received.bytes_by(t, total, at) - received.bytes_by(t, total, at - 1)) * 8 / 1e6
     return {"t": at.tolist(), "y": rate.tolist()}
 
 
 # ---- a web page ------------------------------------------------------------
 
 def page_s(run: Run, flow: int = 0) -> float | None:
-    """From the client's first SYN to the last byte of the last object: the page's load time."""
+    """The page's load time: from the client's first SYN to the last byte of the last object, s."""
     port = flow_view.FIRST_PORT + flow
     packets = run.receiver
     asked = packets.where((packets.dport == port) & (packets.flags & pcap.SYN > 0))
@@ -88,7 +90,7 @@ def page_s(run: Run, flow: int = 0) -> float | None:
         return None
     if len(np.unique(asked.sport)) > 1:
         raise LabError(f"flow {flow}: more than one connection carried the page")
-    # The body ends where the replies do; that all of it came is checked by what was acknowledged.
+    # The page ends at the last reply's end.  It is complete when the client has acknowledged that byte.
     ends = replied.seq + replied.length
     last = pcap.unwrap(ends, int(replied.seq[0])).max()
     total = np.maximum.accumulate(pcap.unwrap(acked.ack, int(replied.seq[0])))
@@ -99,7 +101,7 @@ def page_s(run: Run, flow: int = 0) -> float | None:
 
 
 def page_kbyte(run: Run, flow: int = 0) -> float | None:
-    """The objects' size over that time, kbyte/s."""
+    """The objects' total size divided by page_s(), kbyte/s."""
     took = page_s(run, flow)
     return None if took is None else sum(run.scenario.flows[flow].objects) / took / 1e3
 
@@ -107,8 +109,11 @@ def page_kbyte(run: Run, flow: int = 0) -> float | None:
 # ---- at the sender ---------------------------------------------------------
 
 def owin_kbyte(run: Run, flow: int = 0, statistic: str = "mean") -> float:
-    """Outstanding data as tcptrace has it: what has been sent and not acknowledged, taken at each
-    segment with payload that the sender's capture has; mean or max, kbyte."""
+    """Outstanding data as tcptrace defines it, kbyte: data that is sent and not acknowledged.
+
+    It is sampled at each segment with payload in the sender's capture.
+    statistic: "mean" or "max".
+    """
     view = flow_view.FlowView(run, flow)
     high = np.maximum.accumulate(view.segment_seq + view.segment_len)
     before = np.searchsorted(view.ack_s, view.segment_s, side="right")

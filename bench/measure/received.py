@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What arrived, by the receiver's capture: with a proxy on the path the sender's ACKs say what the
-proxy has taken, and only the receiver knows how fast the satellite was.
+"""Metrics of what arrives, from the receiver's capture.
 
-arrivals() is the bench's one reading of a receiver's capture; fairness.py and pages.py take theirs from
-it.  The metrics here count bytes when they come for the first time, in order or not (Caini et al. 2008,
-4.2, count SACKed data for the same reason), and their times are those of _acknowledged().
+With a proxy on the path the sender's ACKs are the proxy's, and only the receiver's capture shows the
+rate of the satellite link.  arrivals() reads this capture, for fairness.py and pages.py too.  The
+metrics here count a byte when it first arrives, in order or not; Caini et al. (2008, 4.2) count SACKed
+data for the same reason.  Their times are those of _acknowledged().
 """
 
 import re
@@ -23,21 +23,24 @@ PING = re.compile(r"bytes from .* time=([\d.]+) ms")
 
 @dataclass(frozen=True)
 class Arrivals:
-    """A row for each segment with payload that came to a flow's receiver.
+    """A row for each segment with payload that arrived at a flow's receiver.
 
-    Bytes are of payload, and each counts once, at the segment that first brought it, however
-    retransmissions cut the stream anew.
+    Each byte of payload counts once, at the first segment that has it, even if a retransmission has
+    other boundaries.
     """
 
-    begin_ns: int               # when the flow's first SYN came, by the capture's clock
-    t: np.ndarray               # s since then
-    total: np.ndarray           # bytes there by then, in order or not: what the path has brought
-    in_order: np.ndarray        # of these, those without a hole before them: what an application has
+    begin_ns: int               # arrival of the flow's first SYN, by the capture's clock
+    t: np.ndarray               # s since begin_ns
+    total: np.ndarray           # bytes that have arrived by t, in order or not
+    in_order: np.ndarray        # bytes that have arrived by t without a hole: the application has them
 
 
 def arrivals(run: Run, flow: int = 0) -> Arrivals:
-    """The packets of a flow that arrived; none if its SYN never did.  Of several connections of a flow
-    (iperf3 has one for its own talk) it is the one with the most payload."""
+    """The arrivals of a flow; no rows if its SYN did not arrive.
+
+    If a flow has several connections (iperf3 has a second one for control messages), these are the
+    arrivals of the one with the most payload.  Raises LabError if the flow ends elsewhere.
+    """
     if run.scenario.flows[flow].to != "receiver":
         raise LabError(f"flow {flow} does not end at the receiver, where the capture is")
     packets = run.receiver
@@ -52,7 +55,7 @@ def arrivals(run: Run, flow: int = 0) -> Arrivals:
     data = own.where(own.length > 0)
     starts = pcap.unwrap(data.seq, (int(own.seq[syns[0]]) + 1) & 0xFFFFFFFF)
     totals, edges, edge = [], [], 0
-    above: list[tuple[int, int]] = []       # what is there beyond the first hole
+    above: list[tuple[int, int]] = []       # received ranges beyond the first hole
     for start, size in zip(starts.tolist(), data.length.tolist()):
         if start > edge:
             above = with_range(above, start, start + size)
@@ -65,24 +68,24 @@ def arrivals(run: Run, flow: int = 0) -> Arrivals:
     return Arrivals(begin, (data.t - begin) / 1e9, np.array(totals, int), np.array(edges, int))
 
 
-def by(t: np.ndarray, total: np.ndarray, seconds) -> np.ndarray:
-    """The bytes that have arrived at these times."""
+def bytes_by(t: np.ndarray, total: np.ndarray, seconds) -> np.ndarray:
+    """The bytes that have arrived by these times; t and total as in Arrivals."""
     return np.concatenate([[0], total])[np.searchsorted(t, seconds, side="right")]
 
 
 def _acknowledged(run: Run, flow: int) -> tuple[np.ndarray, np.ndarray]:
-    """(t in s, bytes there): arrivals in order or not, each at the time when an ACK of it could be back,
-    since the sender's SYN.
+    """(times in s, bytes that have arrived by then, in order or not).
 
-    One propagation RTT after the SYN's arrival is one RTT after the SYN left, so the numbers compare
-    with those that Caini et al. read off ACKs at the sender.
+    A time is that at which an ACK of the segment could be back, since the sender's SYN: the arrival plus
+    one propagation RTT.  So the numbers compare with those that Caini et al. measure from ACKs at the
+    sender.
     """
     arrived = arrivals(run, flow)
     return arrived.t + run.scenario.rtt_s(run.scenario.flows[flow]), arrived.total
 
 
 def with_range(ranges: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
-    """Add a range to ranges that are in order and do not overlap."""
+    """Add a range to sorted ranges that do not overlap, and return them."""
     before = [pair for pair in ranges if pair[1] < low]
     after = [pair for pair in ranges if pair[0] > high]
     touched = ranges[len(before):len(ranges) - len(after)]
@@ -91,25 +94,25 @@ def with_range(ranges: list[tuple[int, int]], low: int, high: int) -> list[tuple
 
 
 def _end_s(run: Run, flow: int, t: np.ndarray) -> float:
-    """A timed flow's length; of another, when its last byte came."""
+    """A flow's `seconds`; for a transfer of a size the time of its last byte, s."""
     return run.scenario.flows[flow].seconds or (float(t[-1]) if len(t) else 0.0)
 
 
 def received_mbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
-    """Payload that arrived per second between two times (the whole flow), Mbit/s."""
+    """Rate of the payload that arrived between two times, Mbit/s.  to_s: None for the flow's end."""
     t, total = _acknowledged(run, flow)
     end = to_s if to_s is not None else _end_s(run, flow, t)
     if end <= from_s:
         raise LabError(f"flow {flow}: no packet between {from_s} and {end} s")
-    had = by(t, total, np.array([from_s, end]))
-    return float(had[1] - had[0]) * 8 / (end - from_s) / 1e6
+    since, until = bytes_by(t, total, np.array([from_s, end]))
+    return float(until - since) * 8 / (end - from_s) / 1e6
 
 
 def socket_mbit(run: Run, at_s: float, flow: int = 0) -> float:
-    """Payload that the receiver's socket had by at_s, per second, Mbit/s.
+    """Payload that the receiver's socket had received by at_s, divided by at_s, Mbit/s.
 
-    From what `ss -tinO` said at the receiver then, which one of the scenario's commands wrote down: it
-    needs no capture, which would see a tunnel's packets and not its TCP.
+    It reads the output of `ss -tinO`, which a command of the scenario stores at that time.  A capture
+    could not give this for a tunnel, since it has the tunnel's packets and not their TCP.
     """
     port, name = FIRST_PORT + flow, f"sockets-{at_s:g}"
     for line in run.read(name).decode().splitlines():
@@ -120,53 +123,59 @@ def socket_mbit(run: Run, at_s: float, flow: int = 0) -> float:
 
 
 def received_kbit(run: Run, flow: int = 0, from_s: float = 0, to_s: float | None = None) -> float:
-    """The same in kbit/s."""
+    """received_mbit() in kbit/s."""
     return received_mbit(run, flow, from_s, to_s) * 1e3
 
 
 def short_time_received(run: Run, flow: int = 0, window_s: float = GOODPUT_WINDOW_S,
                         every_s: float = 1.0) -> dict:
-    """Caini et al.'s short-time goodput: what arrived in the window before each sample, Mbit/s.  At the
-    start the window is shorter."""
+    """Caini et al.'s short-time goodput: rate of the arrivals in the window before each sample, Mbit/s.
+
+    At the start the window is shorter.
+    """
     t, total = _acknowledged(run, flow)
     at = np.arange(1, _end_s(run, flow, t) / every_s + 0.5) * every_s
     since = np.maximum(at - window_s, 0)
-    rate = (by(t, total, at) - by(t, total, since)) * 8 / (at - since) / 1e6
+    rate = (bytes_by(t, total, at) - bytes_by(t, total, since)) * 8 / (at - since) / 1e6
     return {"t": at.tolist(), "y": rate.tolist()}
 
 
 def time_to_received(run: Run, share: float = 0.9, flow: int = 0, of_mbit: float | None = None,
                      window_s: float = GOODPUT_WINDOW_S, every_s: float = 1.0) -> float | None:
-    """The first sample at which short-time goodput is `share` of of_mbit (what the bottleneck can
-    carry of payload), s."""
+    """The first sample at which short-time goodput is at least `share` of of_mbit, s.
+
+    of_mbit: None for the payload rate of the full bottleneck.
+    """
     series = short_time_received(run, flow, window_s, every_s)
     full = of_mbit if of_mbit is not None else run.scenario.net_rate_bps / 1e6
     return next((t for t, y in zip(series["t"], series["y"]) if y >= share * full), None)
 
 
 def arrived(run: Run, flow: int = 0, to_s: float | None = None, every_s: float = 0.25) -> dict:
-    """Time sequence at the receiver: kbyte there by each sample."""
+    """Time sequence at the receiver: kbyte that have arrived by each sample."""
     t, total = _acknowledged(run, flow)
     end = to_s if to_s is not None else _end_s(run, flow, t)
     at = np.arange(0, end / every_s + 0.5) * every_s
-    return {"t": at.tolist(), "y": (by(t, total, at) / 1e3).tolist()}
+    return {"t": at.tolist(), "y": (bytes_by(t, total, at) / 1e3).tolist()}
 
 
 def drops(run: Run, hop: str) -> int:
-    """Packets that the queue of a hop's bottleneck toward the receiver refused, of every flow."""
+    """Packets of all flows that the queue of a hop's bottleneck toward the receiver dropped."""
     return sum(entry["drops"] for entry in run.json(f"qdisc-{hop}.json")
                if "parent" in entry and entry.get("dev") == "right")
 
 
 def satellite_drops_pct(run: Run, hop: str) -> float:
-    """Of the packets that came to a satellite hop, those its queue refused, %."""
+    """Packets that the queue of a satellite hop dropped, in percent of those that reached the hop."""
     counted = run.json(f"satlink-{hop}-forward.json")
     return 100 * counted["queue_drops"] / counted["in_packets"]
 
 
 def ping_ms(run: Run, statistic: str = "mean") -> float:
-    """Of the round trips in ping.txt, which a scenario's `after` writes: min, mean, max, or mdev, the
-    standard deviation that ping(8) calls by this name, ms."""
+    """A statistic of the round trips in ping.txt, which a scenario's `after` writes, ms.
+
+    statistic: "min", "mean", "max", or "mdev", ping(8)'s name of the standard deviation.
+    """
     times = [float(text) for text in PING.findall(run.read("ping.txt").decode())]
     if not times:
         raise LabError("ping.txt has no answer")

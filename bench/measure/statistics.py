@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Mean over seeds and Student's t interval, and how many seeds a precision takes."""
+"""The mean over seeds with Student's t interval, and the number of seeds for a given precision."""
 
 import math
 import statistics
@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 
 @dataclass(frozen=True)
 class Estimate:
-    """half: half-width of the interval; None of a single value."""
+    """A mean and its confidence interval.  half: half-width of the interval, None for a single value."""
 
     mean: float
     half: float | None
@@ -31,6 +31,7 @@ def quantile(confidence_pct: float, count: int) -> float:
 
 
 def estimate(values: list[float], confidence_pct: float) -> Estimate:
+    """The mean of the values, with Student's t interval."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return Estimate(mean, None, len(values))
@@ -39,7 +40,7 @@ def estimate(values: list[float], confidence_pct: float) -> Estimate:
 
 
 def estimate_of(values: list[float], statistic: str, confidence_pct: float) -> Estimate:
-    """The mean with its interval, or the largest, which has none."""
+    """The mean with its interval, or with statistic "max" the largest value without one."""
     if statistic == "max":
         return Estimate(max(values), None, len(values))
     return estimate(values, confidence_pct)
@@ -47,10 +48,11 @@ def estimate_of(values: list[float], statistic: str, confidence_pct: float) -> E
 
 def seeds_for(values: list[float], confidence_pct: float, half: float, precision: str = "interval",
               most: int = 10000) -> int | None:
-    """The least number of values whose interval has at most the half-width `half`, at these deviations;
-    None for fewer than two values, or if `most` values are too few.
+    """The smallest number of values, with these values' deviation, for a half-width of at most `half`.
 
-    precision "deviation" (Henderson & Katz 4.2.4): whose mean's own standard deviation is.
+    None for fewer than two values, and if `most` values are too few.
+    precision: "interval" for the half-width of the t interval; "deviation" for the standard deviation
+    of the mean (Henderson & Katz 4.2.4).
     """
     if len(values) < 2 or not half:
         return None
@@ -64,7 +66,7 @@ def seeds_for(values: list[float], confidence_pct: float, half: float, precision
 
 def seeds_needed(values: list[float], confidence_pct: float, precision_pct: float,
                  precision: str = "interval", most: int = 10000) -> int | None:
-    """The same with `half` as precision_pct of the values' mean."""
+    """seeds_for() with `half` in percent of the values' mean."""
     if len(values) < 2:
         return None
     half = abs(statistics.fmean(values)) * precision_pct / 100

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a congestion control keeps in its private bytes: the layout of its struct, from the debug
-information of the module as it was built.
+"""The layout of a congestion control's private struct, from the debug information of its module.
 
     layouts(folder)  ->  {"hybla_full": {"credit_avoid_q16": [0, 8, false, 0, 64], ...}, ...}
 
-A field is [offset in bytes, size in bytes, signed, first bit, bits] of the integer it is part of; a
-member of a nested struct is named after both, one of a union without a name as it is, an element of
-an array has its index behind it.
+A field is [offset in bytes, size in bytes, signed, first bit, bits] of the integer that contains it.
+The name of a nested struct's member begins with the struct's name; a member of an unnamed union keeps
+its own.  The name of an array's element ends with its index.
 """
 
 import re
@@ -26,14 +25,14 @@ MEMBER = re.compile(r"\s*(?:/\* typedef .*? \*/ )?([\w ]+?[ *]+)(\w+)(?:\[(\d+)\
 
 
 def private_struct(source: str) -> str | None:
-    """The name of the struct that a policy's C text takes the private bytes for."""
+    """The name of the struct in the private bytes, from a policy's C text; None if it has none."""
     match = PRIVATE.search(source)
     return match[1] if match else None
 
 
 def fields(text: str) -> dict[str, list]:
-    """Fields of one struct as `pahole -E` prints it."""
-    scopes = [[]]               # fields of the structs that are open, the innermost last
+    """The fields of a struct.  text: the output of `pahole -E`.  Raises LabError."""
+    scopes = [[]]               # fields of the open structs, the innermost last
     for line in text.splitlines()[1:]:
         if OPEN.match(line):
             scopes.append([])
@@ -59,7 +58,7 @@ def fields(text: str) -> dict[str, list]:
 
 
 def of_module(module: Path, struct: str) -> dict[str, list]:
-    """Fields of a struct of a module that was built with debug information."""
+    """The fields of a struct, from a module with debug information.  Raises LabError."""
     try:
         done = subprocess.run(["pahole", "-E", "-C", struct, str(module)], text=True,
                               capture_output=True)
@@ -71,7 +70,7 @@ def of_module(module: Path, struct: str) -> dict[str, list]:
 
 
 def layouts(folder: Path) -> dict[str, dict]:
-    """Of every policy that was built below a folder, by its name."""
+    """Policy -> the layout of its private struct, for all policies built below a folder."""
     by_policy = {}
     for source in sorted(folder.glob("*/tcp_*.c")):
         if source.name.endswith(".mod.c"):
@@ -83,7 +82,7 @@ def layouts(folder: Path) -> dict[str, dict]:
 
 
 def decode(blobs: np.ndarray, layout: dict[str, list]) -> dict[str, np.ndarray]:
-    """Columns of a layout's fields, as Python's own integers hold them, of an array of private areas."""
+    """Field -> its column, for a layout.  blobs: an array with the private bytes of each record."""
     whole = blobs.tobytes()
     size = blobs.dtype.itemsize
     columns = {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """TCP headers of a capture as numpy columns.
 
-A general parser (dpkt) makes an object per packet and layer, 20 us each: minutes for a bench.
-Our captures hold plain Ethernet, IPv4 or IPv6 without extension headers, and TCP, so every
-field has one of two places.
+A general parser (dpkt) makes an object for each packet and layer, at 20 us each, which takes minutes for
+a bench.  Our captures have plain Ethernet, IPv4 or IPv6 without extension headers, and TCP, so every
+field has one of two offsets.
 """
 
 import struct
@@ -21,23 +21,24 @@ SACK_PERMITTED, SACK = 4, 5
 
 @dataclass(frozen=True)
 class Packets:
-    """One row per packet.  t in ns since the epoch; seq, ack, ports and length (payload bytes)."""
+    """Columns with a row for each packet."""
 
-    t: np.ndarray
-    wire: np.ndarray            # bytes on the wire, Ethernet header included
+    t: np.ndarray               # ns since the epoch
+    wire: np.ndarray            # bytes on the wire, with the Ethernet header
     sport: np.ndarray
     dport: np.ndarray
     seq: np.ndarray             # u32 as sent
     ack: np.ndarray
     flags: np.ndarray
     window: np.ndarray          # unscaled
-    length: np.ndarray
-    raw: tuple[bytes, ...]      # the TCP header and options of each
+    length: np.ndarray          # bytes of payload
+    raw: tuple[bytes, ...]      # TCP header and options
 
     def __len__(self):
         return len(self.t)
 
     def where(self, mask) -> "Packets":
+        """The packets that a boolean mask selects."""
         index = np.flatnonzero(mask)
         return Packets(*(getattr(self, name)[index] for name in (
             "t", "wire", "sport", "dport", "seq", "ack", "flags", "window", "length")),
@@ -93,5 +94,5 @@ def options(header: bytes) -> dict[int, bytes]:
 
 
 def unwrap(numbers: np.ndarray, base: int) -> np.ndarray:
-    """32-bit sequence numbers as signed distances from a base, for streams under 2 GB."""
+    """32-bit sequence numbers as signed distances from a base, for streams below 2 GB."""
     return ((numbers - base + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)

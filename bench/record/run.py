@@ -13,12 +13,12 @@ from . import pcap, trace
 
 TRAFFIC = ("sender.pcap", "bottleneck.pcap", "receiver.pcap", "trace.raw")
 META = "meta.json"
-FORMAT = 4              # of the stored files; a change makes old runs unknown
+FORMAT = 4              # of the stored files; runs of another format are not reused
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.  Files are read when asked for."""
+    """A finished run.  It reads a file when a method needs it."""
 
     scenario: Scenario
     folder: Path
@@ -29,7 +29,7 @@ class Run:
         return (self.folder / name).read_bytes()
 
     def records_missed(self) -> int:
-        """How many records satcc_log had no room or no turn for."""
+        """Number of records that satcc_log could not write."""
         path = self.folder / "witness.lost"
         return int(path.read_text()) if path.exists() else 0
 
@@ -38,7 +38,7 @@ class Run:
 
     @property
     def hash(self) -> str:
-        """SHA-256 over captures and trace: two runs with one hash had the same packets."""
+        """SHA-256 over captures and trace: two runs with the same hash had the same packets."""
         return self.meta["hash"]
 
     @cached_property
@@ -55,14 +55,16 @@ class Run:
 
     @cached_property
     def events(self) -> dict:
-        """Trace events by "system:name": (times in ns, numpy records).  None where no trace was
-        asked for, or only events of modules that the run did not load."""
+        """Name, as "system:name" -> (times in ns, numpy records), of each trace event.
+
+        {} if the run has no trace, or only events of modules that it did not load.
+        """
         if not (self.folder / "trace.formats").exists():
             return {}
         return trace.events(self.read("trace.raw"), self.read("trace.formats").decode())
 
     def qdisc(self, hop: str, kind: str, dev: str = "right") -> dict:
-        """Counters of a hop's qdisc at the end: bytes, packets, drops, ..."""
+        """Counters of a hop's qdisc at the end: bytes, packets, drops, ...  Raises LabError."""
         for entry in self.json(f"qdisc-{hop}.json"):
             if entry["kind"] == kind and entry.get("dev") == dev:
                 return entry
@@ -70,6 +72,7 @@ class Run:
 
 
 def traffic_hash(files: dict[str, bytes]) -> str:
+    """SHA-256 over the files in TRAFFIC, as far as the run has them."""
     total = hashlib.sha256()
     for name in TRAFFIC:
         if name in files:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Trace events from the kernel's raw ring-buffer pages, as numpy records.
 
-Text from the kernel would cost the guest more instructions than the packets do, so the pages
-come out as they are.  Where a page has its records, tools/satcc_tools/pages.py knows.
+The kernel's text output would cost the guest more instructions than the packets do, so the guest sends
+the raw pages.  tools/satcc_tools/pages.py parses a page.
 """
 
 import re
@@ -19,7 +19,7 @@ LAYOUT = pages.Layout()     # of 64-bit kernels
 
 
 def _dtype(fields: str) -> np.dtype:
-    """A numpy record type from the field lines of a format file."""
+    """The numpy record type that the field lines of a format file describe."""
     names, formats, offsets = [], [], []
     for text, offset, size, signed in re.findall(
             r"field:(.+?);\s*offset:(\d+);\s*size:(\d+);\s*signed:(\d);", fields):
@@ -55,9 +55,10 @@ def _records(page: bytes):
 
 
 def events(raw: bytes, format_text: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """All events of a buffer by name: (times in ns, records).
+    """Name, as "system:name" -> (times in ns, numpy records), of all events of a buffer.
 
     raw: pages of trace_pipe_raw.  format_text: the format files, each after a "system:" line.
+    Raises LabError if the kernel dropped events, or if a page cannot be parsed.
     """
     table = formats(format_text)
     times, payloads = defaultdict(list), defaultdict(list)

@@ -548,7 +548,7 @@ def test_facts_of_a_split_flow_end_at_the_proxy(monkeypatch):
     """The proxy's own socket has the same port at the receiver: windows would be of both."""
     played = read().cells[0].scenario
     hops = (dataclasses.replace(played.hops[0], pep="cubic"), *played.hops[1:])
-    monkeypatch.setattr(facts, "_told", lambda *_: {})
+    monkeypatch.setattr(facts, "_tcp_info", lambda *_: {})
     monkeypatch.setattr(facts, "_windows", lambda *_: {"max_cwnd": 9})
     monkeypatch.setattr(metrics, "has_capture", lambda *_: False)
     direct, split = (facts.of_flow(types.SimpleNamespace(scenario=scenario), 0)

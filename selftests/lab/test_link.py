@@ -42,7 +42,7 @@ def test_calibrated(papers_lab, check):
     (calibrate.binomial("", LOWER - 1, 1000, 0.05), False),
     (calibrate.binomial("", UPPER + 1, 1000, 0.05), False),
     (calibrate.normal("", "", 14.4, 10, 1), True), (calibrate.normal("", "", 14.5, 10, 1), False),
-    (calibrate.normal("", "", 14.5, 10, 1, known_to=0.1), True)])
+    (calibrate.normal("", "", 14.5, 10, 1, uncertainty=0.1), True)])
 def test_a_row_can_fail(row, passed):
     """Of what is random outside the interval of 1 - 1e-5."""
     assert row.passed is passed

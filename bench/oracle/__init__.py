@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The oracle: every window of a run recomputed from the papers, to the segment.
+"""The oracle recomputes every window of a run from the papers' equations, exact to the segment.
 
     report = oracle.check(run)      # a bench.record.run.Run with a trace
     report.raise_first()            # Difference, if any
@@ -7,32 +7,32 @@
 
     python3 -m bench oracle build/runs/<xx>/<identity>...
 
-It is written from the equations, not from the modules' code, in exact arithmetic, and it is a
-second implementation: it carries a flow's window credit, F, sums of Hoe's line, filter and minimum
-of RTT from call to call, and takes none of them from the trace.  What it compares is what the kernel
-did: the trace is satcc_log's, which records each callback of a congestion control, whichever it is,
-with its arguments and the socket before and after; a policy says nothing of itself.
+It is a second implementation in exact arithmetic, written from the equations and not from the modules'
+code.  It keeps each flow's state from call to call (window credit, F, the sums of Hoe's line, filter,
+minimum RTT) and takes none of it from the trace.  The trace is satcc_log's.  It has a record of each
+callback of any congestion control, with the arguments and the socket before and after.  The policies
+themselves record nothing.
 
-Given are, of the moment before a callback: the core's state (what is in flight, delivered, the RTTs,
-the state of recovery), the callback's arguments, cwnd and ssthresh as the core left them (where it
-may move them, and how: core.Flow.core_did()).  Demanded are, of the moment after: cwnd, ssthresh,
-what was returned, whether the socket is paced, and every private field.  Parameters come from the
-scenario, else they are the documented defaults.  A run without a trace has nothing to check.
+The oracle's input is the state before a callback: the core's state (in flight, delivered, RTTs, state
+of recovery), the callback's arguments, and cwnd and ssthresh as the core left them.
+core.Flow.core_did() checks where the core may move these.  The oracle then checks the state after the
+callback: cwnd, ssthresh, the returned value, the pacing status, and every private field.  Parameters
+come from the scenario, else they are the documented defaults.  A run without a trace has nothing to
+check.
 
-Windows have a tolerance of 0.  What the kernel holds in fixed point is rounded as its documentation
-says, and that rounded value is what the exact arithmetic goes on with.  Each policy's file lists
-what is rounded.
+Windows have a tolerance of 0.  The model rounds a value that the kernel has in fixed point as its
+documentation says, and goes on with the rounded value.  Each policy's file lists its rounded values.
 
-One file a policy, whose head has the equations; arithmetic.py has the growth they share, core.py what
-is common to all flows: the core's part, halving, undo; calls.py reads the records.  The first
-difference ends a flow; the others go on.
+Each policy has a file, whose head has the equations.  arithmetic.py has the growth that policies share;
+core.py has the parts common to all flows: the core, halving, undo; calls.py reads the records.  A flow's
+check ends at its first difference; the other flows go on.
 """
 
 from dataclasses import dataclass, field
 
 from ..errors import LabError
 from . import witnesses
-from .calls import NAMES, STATES, handed_over, of_run
+from .calls import NAMES, STATES, of_run, policy_changes
 from .constant_rate import ConstantRate
 from .core import Reno, Wrong
 from .cubic import Cubic
@@ -46,23 +46,24 @@ from .westwood_abse import WestwoodAbse
 
 POLICIES = {"hybla_full": HyblaFull, "mtsi": Mtsi, "ibk": Ibk, "constant_rate": ConstantRate,
             "westwood_abse": WestwoodAbse, "satcc": Satcc}
-CONTROLS = {"reno": Reno, "hybla": Hybla, "westwood": Westwood, "cubic": Cubic}     # the kernel's own
+# The kernel's own congestion controls.
+CONTROLS = {"reno": Reno, "hybla": Hybla, "westwood": Westwood, "cubic": Cubic}
 MODELS = {**POLICIES, **CONTROLS}
 
 
 class Difference(Exception):
-    """A difference between the kernel and the oracle, as text."""
+    """A difference between the kernel and the oracle.  Its text has the call and the socket."""
 
     def __init__(self, policy: str, call, wrong: Wrong):
         self.policy, self.call, self.wrong = policy, call, wrong
         self.event, self.t_ns, self.t_s = call.number, call.t_ns, call.t_ns / 1e9
-        super().__init__(self._words())
+        super().__init__(self._text())
 
-    def _words(self) -> str:
+    def _text(self) -> str:
         call, wrong = self.call, self.wrong
         text = [f"{self.policy}, port {call.sport}, call {call.number} at {self.t_s:.6f} s, "
-                f"{NAMES.get(call.call, call.call)}(): {wrong.what} should be {wrong.should}, "
-                f"is {wrong.found}"]
+                f"{NAMES.get(call.call, call.call)}(): {wrong.what} should be {wrong.expected}, "
+                f"is {wrong.actual}"]
         if wrong.because:
             text.append(f"  {wrong.because}")
         shown = {name: getattr(call, name) for name in call._fields if name not in ("old", "new")}
@@ -80,17 +81,17 @@ class Count:
 
     flows: int = 0
     events: int = 0
-    changes: int = 0            # calls after which cwnd or ssthresh is another
+    changes: int = 0            # calls that changed cwnd or ssthresh
 
 
 @dataclass
 class Report:
-    """What check() found.  `differences`: the first of each flow, oldest first."""
+    """The result of check()."""
 
-    counts: dict = field(default_factory=dict)
-    differences: list = field(default_factory=list)
-    unchecked: dict = field(default_factory=dict)       # policy -> why
-    compared: dict = field(default_factory=dict)        # check of witnesses.py -> comparisons
+    counts: dict = field(default_factory=dict)          # policy -> Count
+    differences: list = field(default_factory=list)     # the first of each flow, oldest first
+    unchecked: dict = field(default_factory=dict)       # policy -> why it was not checked
+    compared: dict = field(default_factory=dict)        # check of witnesses.py -> number of comparisons
 
     @property
     def events(self) -> int:
@@ -119,7 +120,10 @@ class Report:
 
 
 def check(run) -> Report:
-    """Recompute every window of a run (bench.record.run.Run) that a policy of MODELS decided on."""
+    """Recompute every window that a policy in MODELS has set in a run (bench.record.run.Run).
+
+    Raises LabError if the trace is from another version of the module.
+    """
     report = Report()
     if not run.scenario.trace:
         return report
@@ -127,11 +131,11 @@ def check(run) -> Report:
         used = {cc for flow in run.scenario.flows for cc in flow.names} & set(MODELS)
         report.unchecked = {policy: f"satcc_log missed {missed} records" for policy in sorted(used)}
         return report
-    first_of_policy = handed_over(run)
+    first_of_policy = policy_changes(run)
     layouts = {policy: model.LAYOUT for policy, model in MODELS.items() if not model.OWNER}
     for policy, calls in of_run(run, MODELS, layouts).items():
         model = MODELS[policy]
-        if why := _moving(run.scenario, model.MODULE):
+        if why := _unknown_parameters(run.scenario, model.MODULE):
             report.unchecked[policy] = why
             continue
         count = report.counts[policy] = Count()
@@ -153,19 +157,19 @@ def check(run) -> Report:
                 if not isinstance(error.obj, tuple):
                     raise
                 raise LabError(f"{run.folder}: the trace of {policy} has no {error.name}: "
-                               "it is of another version of the module") from None
+                               "another version of the module recorded it") from None
             count.events += 1
             count.changes += call.cwnd != call.cwnd_old or call.ssthresh != call.ssthresh_old
         count.flows = len(flows)
-    held = witnesses.hold(run)
-    report.compared = held.counts
-    report.differences += held.differences
+    comparison = witnesses.compare(run)
+    report.compared = comparison.counts
+    report.differences += comparison.differences
     report.differences.sort(key=lambda difference: difference.t_ns)
     return report
 
 
-def _moving(scenario, module: str) -> str:
-    """Why a run's parameters cannot be known, or ''."""
+def _unknown_parameters(scenario, module: str) -> str:
+    """Why the parameters of a run are unknown, or ''."""
     if module and any(f"/sys/module/{module}/" in command for command in scenario.commands):
         return "the scenario writes to the module's parameters while flows run"
     return ""

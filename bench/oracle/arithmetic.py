@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Window growth in exact whole numbers.
 
-Everything that has a fraction is an int in units of 1/ONE of a segment, so that nothing is
-rounded but what the documentation says is: `quantised()`.
+A value with a fraction is an int in units of 1/ONE of a segment.  So only quantised() rounds, where the
+documentation says so.
 """
 
 from decimal import Decimal, localcontext
@@ -14,12 +14,12 @@ INFINITE = 0x7FFFFFFF           # the kernel's ssthresh of a flow that has not l
 Q16 = 1 << 16
 Q20 = 1 << 20
 
-# 2^x between two sixteenths is taken from a straight line: at most this far off, relatively.
+# The largest relative error of 2^x by a straight line between two sixteenths.
 POWER_ERROR = Fraction(242, 1_000_000)
 
 
 def is_before(a: int, b: int) -> bool:
-    """Is a before b?  Both are counters of 32 bits, which wrap."""
+    """Whether a is before b.  Both are 32-bit counters that wrap."""
     return (a - b) % (1 << 32) >= 1 << 31
 
 
@@ -29,10 +29,11 @@ def quantised(x, one: int = Q16) -> int:
 
 
 def climb(cwnd: int, fraction: int, target: int, gain: int, acked: int, one: int = Q16):
-    """Slow start: each segment acknowledged adds `gain` to a window below `target`.
+    """Slow start: each acknowledged segment adds `gain` to a window below `target`.
 
-    At the target the window stops, what is over of the last gain is dropped, and the segments
-    that were not needed are left for congestion avoidance.
+    The window stops at the target.  The rest of the last gain is dropped, and the remaining segments are
+    left for congestion avoidance.
+    fraction, gain: in units of 1/one segment.
     Returns (cwnd, fraction, segments left).
     """
     if cwnd >= target:
@@ -46,18 +47,19 @@ def climb(cwnd: int, fraction: int, target: int, gain: int, acked: int, one: int
 
 
 def climb_by_one(cwnd: int, ssthresh: int, limit: int, acked: int):
-    """Reno's slow start: one segment for each.  Returns (cwnd, segments left)."""
+    """Reno's slow start: each acknowledged segment adds one.  Returns (cwnd, segments left)."""
     target = min(ssthresh, limit)
     step = max(0, min(acked, target - cwnd))
     return cwnd + step, acked - step
 
 
 def avoid(cwnd: int, credit: int, limit: int, gain: int, acked: int, one: int = Q16):
-    """Congestion avoidance: each segment acknowledged earns `gain`, and each segment the window grows
-    by costs the window it is added to, so that it does not matter how ACKs are merged.
+    """Congestion avoidance: each acknowledged segment adds `gain` to the credit, and each growth of the
+    window by one segment costs a credit of the window before it.
 
-    Credit that was saved at a larger window is worth just short of a segment; what does not pay for
-    another segment is kept.
+    So the result does not depend on how ACKs are merged.  Credit from a larger window counts as just
+    less than one segment.  The rest of the credit is kept.
+    gain, credit: in units of 1/one segment.
     Returns (cwnd, credit).
     """
     if cwnd >= limit:
@@ -85,10 +87,11 @@ def _sixteenths() -> list:
 
 @lru_cache(maxsize=4096)
 def power(x_q16: int) -> int:
-    """2^x in units of 1/65536, x in the same: between two sixteenths along a straight line,
-    rounded down before the shift by the whole part; 2^31 from there on, more than any window.
+    """2^x, with x and the result in units of 1/65536.
 
-    Within POWER_ERROR of 2^x, which is checked.
+    Between two sixteenths it is a straight line, rounded down before the shift by the whole part.  From
+    x = 31 on it is 2^31, which is more than any window.  Raises AssertionError if the error is larger
+    than POWER_ERROR.
     """
     whole, rest = divmod(x_q16, Q16)
     if whole >= 31:
@@ -102,8 +105,10 @@ def power(x_q16: int) -> int:
 
 
 def line(points):
-    """The least squares line's slope through points (t, a), as (numerator, denominator), each
-    n times the sum about the mean; (0, 0) if all t are the same."""
+    """The slope of the least squares line through points (t, a), as (numerator, denominator).
+
+    Each is n times the sum about the mean.  It is (0, 0) if all t are equal.
+    """
     n = len(points)
     mean_t = Fraction(sum(t for t, _ in points), n)
     mean_a = Fraction(sum(a for _, a in points), n)

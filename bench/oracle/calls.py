@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The witness's records of a run: one for each callback of a congestion control, as satcc_log saw it.
+"""The records of satcc_log in a run: one for each callback of a congestion control.
 
-A Call has the fields of the trace event satcc:cc_call (modules/satcc_log_trace.h) by their names, and
+A Call has the fields of the trace event satcc:cc_call (modules/satcc_log_trace.h), and these:
 
-    t_ns, number    time, and place among the records of the run
-    old, new        the private area before and after, as a State of the policy's own fields
+    t_ns, number    time, and index among the records of the run
+    old, new        the private bytes before and after the call, as a State with the policy's fields
 
-In-tree policies have no debug information here: their layouts are written down in their models.
+In-tree policies have no debug information here, so their models have the layouts.
 """
 
 from collections import namedtuple
@@ -31,14 +31,14 @@ NOT_SHOWN = ("saddr", "daddr", "cc", "priv_old", "priv")
 
 
 def names(records) -> np.ndarray:
-    """The congestion control's name of each record."""
+    """The name of each record's congestion control."""
     width = records.dtype["cc"].itemsize
     plain = np.frombuffer(np.ascontiguousarray(records["cc"]).tobytes(), f"S{width}")
     return plain.astype(f"U{width}")
 
 
-def handed_over(run) -> set:
-    """Numbers of the records with which a flow's calls go from one policy to another."""
+def policy_changes(run) -> set:
+    """Numbers of the records whose flow had another policy in its record before."""
     _, records = run.events.get(STREAM, ((), np.zeros(0, np.dtype([]))))
     if not len(records):
         return set()
@@ -59,7 +59,9 @@ def _states(blobs, fields: dict) -> list:
 def of_run(run, wanted=None, layouts=None) -> dict:
     """Policy -> its calls, oldest first.
 
-    wanted: names of policies, all if None.  layouts: of policies whose layout the run does not bring.
+    wanted: names of policies, all if None.
+    layouts: layouts of the policies that have none in the run.
+    Raises LabError if a policy has no layout.
     """
     times, records = run.events.get(STREAM, ((), np.zeros(0, np.dtype([]))))
     if not len(times):

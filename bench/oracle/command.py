@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Check runs that the lab has kept: every window against the papers' equations."""
+"""Check kept runs: compare every window with the papers' equations."""
 
 import argparse
 import json
@@ -12,32 +12,33 @@ from ..scenario import scenario
 from . import check
 
 
-LISTS = {"hops": "hop", "flows": "flow", "changes": "change", "leaves": "host"}    # as files call them
+LISTS = {"hops": "hop", "flows": "flow", "changes": "change", "leaves": "host"}    # -> key in a file
 
 
-def stated(value):
+def without_empty(value):
     """A stored scenario without the keys that have no value."""
     if isinstance(value, dict):
-        return {key: stated(entry) for key, entry in value.items()
+        return {key: without_empty(entry) for key, entry in value.items()
                 if entry is not None and (key, entry) != ("delay_series", [])}
     if isinstance(value, list):
-        return [stated(entry) for entry in value]
+        return [without_empty(entry) for entry in value]
     return value
 
 
 def reopen(folder: Path) -> Run:
-    """A run from the folder it was kept in, build/runs/<xx>/<identity>."""
+    """The run in a folder, build/runs/<xx>/<identity>.  Raises LabError if there is none."""
     try:
         meta = json.loads((folder / "meta.json").read_text())
     except FileNotFoundError:
-        raise LabError(f"{folder} is no folder of a run: it has no meta.json") from None
-    table = {LISTS.get(key, key): value for key, value in stated(meta["scenario"]).items()}
+        raise LabError(f"{folder} is not the folder of a run: it has no meta.json") from None
+    table = {LISTS.get(key, key): value for key, value in without_empty(meta["scenario"]).items()}
     return Run(scenario.from_dict(table, str(folder)), folder, meta, True)
 
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench oracle", description=__doc__)
-    parser.add_argument("folder", nargs="+", type=Path, help="of a run: build/runs/<xx>/<identity>")
+    parser.add_argument("folder", nargs="+", type=Path,
+                        help="folder of a run: build/runs/<xx>/<identity>")
     differing = 0
     for folder in parser.parse_args(words).folder:
         try:

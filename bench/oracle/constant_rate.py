@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""constant_rate: S. Floyd, CCR 21(5), 1991, as T. R. Henderson, R. H. Katz, UCB/CSD-99-1083,
-1999, section 4.4, have it.
+"""constant_rate: S. Floyd, CCR 21(5), 1991, in the form of T. R. Henderson, R. H. Katz, UCB/CSD-99-1083,
+1999, section 4.4.
 
     congestion avoidance  W += min(c rtt^2 / W, 1)    per segment acknowledged, rtt in s
 
-rtt is the kernel's smoothed one, at most 10 s; 1 in place of c rtt^2 without an RTT.
+rtt is the kernel's srtt, at most 10 s.  Before the first RTT sample c rtt^2 is 1.
 
-Quantised: c rtt^2, rounded down to 2^-20.
+Rounded: c rtt^2, down to 2^-20.
 """
 
 from fractions import Fraction

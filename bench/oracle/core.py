@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One flow under one congestion control, call by call: what all policies have in common.
+"""The model of one flow under one congestion control, with the parts common to all policies.
 
-A policy is a subclass of Flow. It carries its own state, takes nothing of it from the trace, and
-says for each callback what cwnd, ssthresh, the value returned and every private field must be after
-it. Given are the state of the core before the callback and the callback's arguments.
+A policy is a subclass of Flow.  It keeps its own state and takes none of it from the trace.  Its input
+is the state of the core before a callback, and the callback's arguments.  It computes cwnd, ssthresh,
+the returned value and every private field after the callback.
 
-Between two calls the window belongs to the kernel's core; core_did() says what the core may do.
+Between two calls only the kernel's core changes the window; core_did() checks how.
 """
 
 from .arithmetic import avoid, climb_by_one
@@ -14,45 +14,46 @@ from .calls import (
     IN_ACK_EVENT, LOSS, NAMES, OPEN, PKTS_ACKED, RECOVERY, RELEASE, SET_STATE, SSTHRESH, STATES,
     TX_START_EVENT, UNDO)
 
-INFINITE = 0x7FFFFFFF           # the kernel's ssthresh of a flow that has not learnt one
-LARGEST_CWND = 1 << 30          # of the policies: no TCP window has more segments than bytes
-UNUSED_NS = 190_000_000         # the core's shortest timeout, less what its clock rounds off
+INFINITE = 0x7FFFFFFF           # the kernel's ssthresh before a flow has a finite one
+LARGEST_CWND = 1 << 30          # the policies' limit: a TCP window has at most 2^30 bytes
+UNUSED_NS = 190_000_000         # the core's shortest timeout, less the rounding of its clock
 SYN_SENT, SYN_RECV, CLOSE = 2, 3, 7     # enum of TCP states
 PACED_NONE, PACED_NEEDED = 0, 1
 NO_RTT = 0xFFFFFFFF             # tcp_min_rtt() before the first sample
 
 
 class Wrong(Exception):
-    """The kernel did one thing and should have done another."""
+    """The kernel's value of `what` is `actual`, and the model's is `expected`."""
 
-    def __init__(self, what: str, should, found, because: str = ""):
-        super().__init__(what, should, found, because)
-        self.what, self.should, self.found, self.because = what, should, found, because
+    def __init__(self, what: str, expected, actual, because: str = ""):
+        super().__init__(what, expected, actual, because)
+        self.what, self.expected, self.actual, self.because = what, expected, actual, because
 
 
-def same(what: str, actual, should, because: str = "") -> None:
-    if actual != should:
-        raise Wrong(what, should, actual, because)
+def same(what: str, actual, expected, because: str = "") -> None:
+    """Raise Wrong if the two values differ."""
+    if actual != expected:
+        raise Wrong(what, expected, actual, because)
 
 
 def state_after(call) -> int:
-    """The state of recovery once the call is over: set_state() is called before the state is set."""
+    """The state of recovery after the call: the core sets the state after it calls set_state()."""
     return call.arg if call.call == SET_STATE else call.ca_state
 
 
 class Flow:
-    """State of the model, and the expectation for the call at hand.
+    """The model's state, and the values that it expects after the present call.
 
-    For a call these hold what is expected after it; the handlers start from the values before it:
-    cwnd, ssthresh, count (snd_cwnd_cnt), prr_delivered, paced (sk_pacing_status), ret.
+    A handler starts from the values before the call and changes them to those expected after it: cwnd,
+    ssthresh, count (snd_cwnd_cnt), prr_delivered, paced (sk_pacing_status), ret (the returned value).
     """
 
     MODULE = ""                 # the module with the parameters
-    DEFAULTS: dict = {}         # parameters, as documented
-    LAYOUT: dict = {}           # of the private bytes, where the run does not bring it
-    FIELDS: tuple = ()          # private fields, each of the model's attribute of the same name
-    CONTROL = False             # is there a cong_control()? Then the core leaves the window alone
-    OWNER = True                # does the first private field say whose the bytes are?
+    DEFAULTS: dict = {}         # the documented defaults of the parameters
+    LAYOUT: dict = {}           # layout of the private bytes, if the run does not have it
+    FIELDS: tuple = ()          # private fields; the model has an attribute with the name of each
+    CONTROL = False             # True: the policy has a cong_control(), and the core leaves cwnd alone
+    OWNER = True                # True: the first private field is the word of the owner
 
     def __init__(self, parameters: dict, scenario):
         self.parameters = dict(self.DEFAULTS)
@@ -60,8 +61,8 @@ class Flow:
             self.parameters[name] = int(value) if str(value).lstrip("-").isdigit() else value
         self.scenario = scenario
         self.last = None                # the call before
-        self.owner = None               # what a private area of this socket and policy begins with
-        self.limited_ns = 0             # when cwnd was last seen to be the limit
+        self.owner = None               # the owner's word of this socket and policy
+        self.limited_ns = 0             # time of the last call with cwnd_limited
         self.cwnd = self.ssthresh = self.count = self.prr_delivered = self.paced = self.ret = 0
         self.handlers = {
             INIT: self.init, RELEASE: self.release, SSTHRESH: self.reduce, CONG_AVOID: self.cong_avoid,
@@ -73,6 +74,7 @@ class Flow:
     # -- one call -------------------------------------------------------------------
 
     def take(self, call) -> None:
+        """Compare a call with the model.  Raises Wrong at a difference."""
         if self.last and call.tcp_state == SYN_SENT and self.last.tcp_state not in (SYN_SENT, CLOSE):
             self.disconnected(call)
         owned = self.owns(call)
@@ -94,22 +96,26 @@ class Flow:
         if looks:
             self.compare_private(call)
         else:
-            same("private bytes", call.new, call.old, "the callback has no use for them")
+            same("private bytes", call.new, call.old, "the callback does not use them")
         self.last = call
         if call.cwnd_limited:
             self.limited_ns = call.t_ns
 
     def come_back(self) -> None:
-        """The socket had another policy since the last call: of what the core did meanwhile nothing is
-        known.  A policy with an owner's word finds by that whose its private bytes are."""
+        """The socket had another policy since the last call, so the core's changes are not known.
+
+        A policy with an owner's word recognises its private bytes by that word.
+        """
         if not self.OWNER:
             self.last = None
 
     def disconnected(self, call) -> None:
-        """tcp_disconnect() has come between the last call and this one: ssthresh is unknown again, and
-        set_state(Open) is called on zeros.  A policy that looks at its bytes there runs its init() on
-        them, with the smallest RTT that the core keeps.  The socket has lost its port by then, which the
-        trace is filtered by, so there is no record.
+        """tcp_disconnect() came between the last call and this one.
+
+        It makes ssthresh infinite and calls set_state(Open) on zeroed private bytes.  A policy that
+        reads its bytes in that callback runs its init() on them, with the smallest RTT that the core
+        keeps.  There is no record of this call, since the socket has no port then and the trace's filter
+        tests the port.
         """
         opened = call._replace(
             call=SET_STATE, arg=OPEN, ssthresh_old=INFINITE, srtt_us8=0, delivered_old=0,
@@ -121,34 +127,39 @@ class Flow:
             self.init(opened)
 
     def owns(self, call) -> bool:
-        """Are the private bytes this policy's, as it finds them?"""
+        """Whether the private bytes before the call are this policy's."""
         if not self.OWNER:
             return self.last is not None
         return self.owner is not None and call.old.owner == self.owner
 
     def looks(self, call) -> bool:
-        """Does the callback look at the private bytes?  Not the kernel's ssthresh() and undo_cwnd()."""
+        """Whether the callback reads the private bytes.
+
+        The kernel's ssthresh() and undo_cwnd() do not.
+        """
         return self.has(self.handlers[call.call].__name__) or call.call not in (SSTHRESH, UNDO)
 
     def adopt(self, call) -> None:
-        """A call of before init(), or on bytes of another policy's: ours then run their own init(); the
-        kernel's start from the zeros that the core gave them."""
+        """A call before init(), or on another policy's bytes.
+
+        Our policies then run their init().  The kernel's start from zeros, which the core has written.
+        """
         if self.OWNER:
             self.init(call)
         else:
             self.zero()
-            self.compare_fields(call.old, "nobody has written to it yet")
+            self.compare_fields(call.old, "no callback has written to it yet")
 
     def compare(self, call) -> None:
-        """Compare the kernel after the call with the model."""
-        for what, actual, should in (
+        """Compare the socket after the call with the model."""
+        for what, actual, expected in (
                 ("cwnd", call.cwnd, self.cwnd), ("ssthresh", call.ssthresh, self.ssthresh),
                 ("returned", call.ret, self.ret), ("snd_cwnd_cnt", call.cwnd_cnt, self.count),
                 ("pacing_status", call.pacing_status, self.paced),
                 ("prr_delivered", call.prr_delivered, self.prr_delivered),
                 ("delivered", call.delivered, call.delivered_old)):
-            if actual != should:
-                raise Wrong(what, should, actual, self.basis())
+            if actual != expected:
+                raise Wrong(what, expected, actual, self.basis())
 
     def compare_private(self, call) -> None:
         """Compare the private bytes after the call with the model."""
@@ -156,10 +167,12 @@ class Flow:
             if self.owner is None:
                 self.owner = call.new.owner
             if not call.new.owner or call.new.owner != self.owner:
-                raise Wrong("owner", self.owner or "not 0", call.new.owner, "of one socket and policy")
+                raise Wrong("owner", self.owner or "not 0", call.new.owner,
+                            "it is constant for one socket and policy")
         self.compare_fields(call.new, self.basis())
 
     def compare_fields(self, state, because: str) -> None:
+        """Compare private fields with the model's."""
         missing = set(state._fields) - set(self.FIELDS) - {"owner"}
         if missing:
             raise Wrong("private fields", "each in the model", ", ".join(sorted(missing)))
@@ -168,13 +181,13 @@ class Flow:
                 raise Wrong(name, getattr(self, name), getattr(state, name), because)
 
     def live_fields(self) -> tuple:
-        """Of FIELDS those that mean something now: members of a union do not all."""
+        """The FIELDS in use now; of a union's members only some are."""
         return self.FIELDS
 
-    # -- callbacks, by default ----------------------------------------------------------
+    # -- default callbacks --------------------------------------------------------------
 
     def zero(self) -> None:
-        """The state of a flow that is new to the policy: all fields 0."""
+        """Set all fields to 0, as for a flow that is new to the policy."""
         for name in self.FIELDS:
             setattr(self, name, 0)
 
@@ -182,7 +195,7 @@ class Flow:
         self.zero()
 
     def release(self, call) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def cong_avoid(self, call) -> None:
         raise Wrong("call", "no cong_avoid()", "one", "the policy has none")
@@ -191,68 +204,68 @@ class Flow:
         raise Wrong("call", "no cong_control()", "one", "the policy has none")
 
     def reduce(self, call) -> None:
-        """ssthresh(): Reno's."""
+        """Reno's ssthresh()."""
         self.ret = max(call.cwnd_old // 2, 2)
 
     def undo(self, call) -> None:
-        """undo_cwnd(): Reno's."""
+        """Reno's undo_cwnd()."""
         self.ret = max(call.cwnd_old, call.prior_cwnd)
 
     def set_state(self, call) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def cwnd_event(self, call) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def in_ack_event(self, call) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def pkts_acked(self, call) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def basis(self) -> str:
-        """The policy's state in words, for a difference."""
+        """The policy's state as text, for a difference."""
         return ", ".join(f"{name} {getattr(self, name)}" for name in self.FIELDS)
 
     # -- what policies share ------------------------------------------------------------
 
     def limited(self, call) -> bool:
-        """Was cwnd the limit of what is in flight? RFC 7661: only then may it grow, and then it must."""
+        """Whether cwnd limits the flight.  RFC 7661: cwnd must grow then, and must not otherwise."""
         return bool(call.cwnd_limited)
 
     def pace(self) -> None:
-        """As BBR: have the socket paced, by fq if it is there."""
+        """Turn on pacing as BBR does; a socket that fq paces keeps fq's pacing."""
         self.paced = self.paced or PACED_NEEDED
 
     def reno_avoid(self, cwnd: int, clamp: int, acked: int) -> int:
-        """tcp_cong_avoid_ai(): a segment for cwnd acknowledged, counted in snd_cwnd_cnt."""
+        """tcp_cong_avoid_ai(): one segment for cwnd acknowledged ones, counted in snd_cwnd_cnt."""
         price, bought = cwnd, 0
-        if self.count >= price:         # saved at a larger window: worth one segment
+        if self.count >= price:         # a count from a larger window is worth one segment
             self.count, bought = 0, 1
         paid, self.count = divmod(self.count + acked, price)
         return min(cwnd + bought + paid, clamp)
 
-    # -- what the core may have done ------------------------------------------------------
+    # -- changes by the core --------------------------------------------------------------
 
     def has(self, callback: str) -> bool:
-        """Has the policy this callback? Then its model has it too."""
+        """Whether the policy, and so its model, has this callback."""
         return getattr(type(self), callback) is not getattr(Flow, callback)
 
     def core_did(self, call) -> None:
-        """Check that the core has moved cwnd and ssthresh as it must between the last call and this one.
+        """Check the core's changes of cwnd and ssthresh between the last call and this one.
 
-        The core moves them
-          - after undo_cwnd(): cwnd is what it returned, ssthresh that of before the reduction
-          - after ssthresh(): ssthresh is what it returned
-          - on a timeout: cwnd is what is in flight and 1, when set_state(Loss) is called
-          - in CWR and Recovery, ACK by ACK (PRR), where there is no cong_control()
-          - at the end of both: cwnd is ssthresh, unless the reduction was undone
-          - after idle and after a time in which the application did not fill cwnd: down, and ssthresh up
-            to 3/4 of the old cwnd, where there is no cong_control()
-          - before the connection is established: the initial window
+        The core changes them
+          - after undo_cwnd(): cwnd is the returned value, ssthresh that before the reduction
+          - after ssthresh(): ssthresh is the returned value
+          - at a timeout: cwnd is in_flight + 1 when the core calls set_state(Loss)
+          - in CWR and Recovery: PRR changes cwnd at each ACK, if there is no cong_control()
+          - at the end of CWR and Recovery: cwnd is ssthresh, unless the reduction was undone
+          - after idle, or if the application has not filled cwnd for some time: cwnd falls, and ssthresh
+            rises to at least 3/4 of the old cwnd, if there is no cong_control()
+          - before the connection is established: cwnd is the initial window
 
-        A policy without set_state() is not told when a reduction or a timeout begins or ends; then
-        there are only bounds.  Probes of the path's MTU, which are off by default, are not foreseen.
+        If the policy has no set_state(), no record shows when a reduction or a timeout begins or ends,
+        so there are only bounds.  The model does not have MTU probes, which are off by default.
         """
         last = self.last
         if last.tcp_state in (SYN_SENT, SYN_RECV, CLOSE):
@@ -260,10 +273,10 @@ class Flow:
         state = state_after(last)
         if self.has("set_state"):
             same("ca_state before the call", STATES[call.ca_state_old], STATES[state],
-                 "no set_state() came in between")
+                 "there was no set_state() in between")
         if call.cwnd_cnt_old not in (last.cwnd_cnt, 0):
             raise Wrong("snd_cwnd_cnt before the call", f"{last.cwnd_cnt} or 0", call.cwnd_cnt_old,
-                        "the core sets it to 0 when it reduces, and else leaves it")
+                        "the core only sets it to 0, at a reduction")
         cwnd, ssthresh = last.cwnd, last.ssthresh
         if last.call == SSTHRESH:
             ssthresh = last.ret
@@ -282,31 +295,34 @@ class Flow:
                         call.cwnd_old, f"{because} (state {STATES[state]})")
         if call.ssthresh_old != ssthresh:
             raise Wrong("ssthresh before the call", ssthresh, call.ssthresh_old,
-                        f"{NAMES[last.call]}() left it so, and the core has no reason to move it")
+                        f"{NAMES[last.call]}() left this value, and the core has no reason to change it")
 
     @staticmethod
     def path_shrank(call, state: int) -> bool:
-        """Is it Loss without a timeout: segments too large for the path are sent anew, cwnd is kept?"""
+        """Whether the call begins a Loss without a timeout.
+
+        The core then retransmits segments that are too large for the path, and keeps cwnd.
+        """
         return call.call == SET_STATE and call.arg == LOSS and state != LOSS \
             and not call.undo_marker and not call.prior_ssthresh \
             and call.cwnd_old != call.in_flight_old + 1
 
     def core_window(self, call, cwnd: int, ssthresh: int) -> tuple:
-        """The core's cwnd when a call comes: (at least, at most, why).
+        """The bounds of the core's cwnd when a call begins: (at least, at most, why).
 
-        cwnd, ssthresh: as the last call left them, and what it returned.
+        cwnd, ssthresh: the values after the last call, or those that it returned.
         """
         last, state = self.last, state_after(self.last)
         reduced = max(cwnd, call.in_flight_old + 1, last.in_flight + 1)
         if ssthresh < INFINITE:
             reduced = max(reduced, ssthresh)
-        else:               # of a policy that came in mid-recovery: as much as was delivered, and 1
+        else:               # the policy was set during the recovery: in flight, delivered, and 1
             reduced = max(reduced, call.in_flight_old + 1 + max(
                 call.delivered_old - last.delivered, call.prr_delivered_old - call.prr_out))
         ends = call.call == CWND_EVENT and call.arg == COMPLETE_CWR
         if call.call == SET_STATE and call.arg == LOSS and not self.path_shrank(call, state):
             timeout = call.in_flight_old + 1
-            return timeout, timeout, "a timeout: what is in flight, and 1"
+            return timeout, timeout, "at a timeout it is in_flight + 1"
         if not self.CONTROL and ssthresh < INFINITE:
             if ends and call.ca_state_old == CWR:
                 return ssthresh, ssthresh, "CWR is over"
@@ -319,32 +335,30 @@ class Flow:
                     and last.undo_marker:
                 return ssthresh, ssthresh, "Recovery is over"
         if last.call == CWND_EVENT and last.arg == COMPLETE_CWR:
-            return cwnd, cwnd, "the last call left it so, and the reduction is over"
+            return cwnd, cwnd, "the last call left this value, and the reduction is over"
         if not self.CONTROL and state in (CWR, RECOVERY) and not (
                 last.call == UNDO and call.call == SET_STATE and call.mstamp_us == last.mstamp_us):
-            return 1, reduced, "PRR gives no more"
+            return 1, reduced, "PRR allows no more"
         if not self.has("set_state"):
             if LOSS in (state, call.ca_state_old) or last.call == SSTHRESH \
                     or not self.CONTROL and call.ca_state_old in (CWR, RECOVERY):
-                return 1, reduced, "a reduction or a timeout has come or gone"
-        return cwnd, cwnd, "the last call left it so, and the core has no reason to move it"
+                return 1, reduced, "a reduction or a timeout may have begun or ended"
+        return cwnd, cwnd, "the last call left this value, and the core has no reason to change it"
 
 
 class ByOneFlow(Flow):
-    """A policy that is Reno but for what a segment is worth in congestion avoidance, where each
-    segment acknowledged adds at most one.
+    """Reno with another growth per segment in congestion avoidance, of at most one segment.
 
-    Credit is dropped when CWR, Recovery or Loss is entered and after idle.  Without SACK, where one
-    ACK may deliver what came in round trips before, two segments of it count in full, the rest at
-    Reno's worth.
+    The credit is dropped at the start of CWR, Recovery or Loss, and after idle.  Without SACK one ACK
+    may deliver segments of earlier round trips: two of its segments count in full, the rest as in Reno.
     """
 
-    ONE = 1                     # what gain and credit are in units of
+    ONE = 1                     # gain and credit are in units of 1/ONE
     CREDIT = ""                 # the private field of the credit
-    MAX_ACKED = None            # an ACK of more counts as one of so many
+    MAX_ACKED = None            # limit of the segments that an ACK counts for
 
     def gain(self, call) -> int:
-        """The growth for one acknowledged segment, in units of 1/ONE."""
+        """The credit for one acknowledged segment, in units of 1/ONE."""
         raise NotImplementedError
 
     def init(self, call):
@@ -385,9 +399,10 @@ class ByOneFlow(Flow):
 
 
 class Control(Flow):
-    """A policy with a cong_control(): it sets cwnd in every state, and sk_pacing_rate.
+    """A policy with a cong_control(), which sets cwnd in every state, and sk_pacing_rate.
 
-    For a call: rate, bytes per second.  ratios: net.ipv4.tcp_pacing_ss_ratio and _ca_ratio, percent.
+    rate: the expected sk_pacing_rate, bytes per second.
+    ratios: net.ipv4.tcp_pacing_ss_ratio and _ca_ratio, percent.
     """
 
     CONTROL = True
@@ -410,7 +425,7 @@ class Control(Flow):
 
 
 class Reno(Flow):
-    """The kernel's Reno: a control, for what the core does to any policy."""
+    """The kernel's Reno.  As a control it tests the model of the core."""
 
     OWNER = False
 
@@ -428,5 +443,5 @@ class Reno(Flow):
 
 
 def three_quarters(cwnd: int) -> int:
-    """The core's: cwnd/2 + cwnd/4, each rounded down."""
+    """The core's 3/4 of cwnd: cwnd/2 + cwnd/4, each rounded down."""
     return (cwnd >> 1) + (cwnd >> 2)

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""cubic, as the kernel has it (net/ipv4/tcp_cubic.c): a control for the oracle.
+"""cubic as in the kernel (net/ipv4/tcp_cubic.c), a control for the oracle.
 
 S. Ha, I. Rhee, L. Xu, "CUBIC: a new TCP-friendly high-speed TCP variant", 2008, and S. Ha, I. Rhee,
 "Taming the elephants: new TCP slow start", 2008 (HyStart).
 
     congestion avoidance    W(t) = C (t - K)^3 + W_max, K the cube root of (W_max - W) / C, C = 0.4
-                            (41 * 10 / 1024), t since the epoch's start plus the minimum RTT
-                            a segment for every cnt acknowledged, cnt = W / (W(t) - W), at least 2
-                            at least as an AIMD of the same back-off, 717 / 1024
+                            (41 * 10 / 1024); t is the time since the epoch's start plus the minimum RTT
+                            one segment for cnt acknowledged ones, cnt = W / (W(t) - W), at least 2
+                            at least as much as an AIMD with the same back-off, 717 / 1024
     slow start              Reno's, until the ACKs of a round have come close together for half a
-                            minimum RTT (a whole one if paced) and the aggregation's delay, or 8
-                            samples of a round are all longer than the minimum by an eighth of it,
-                            4 ms at least and 16 at most
-    a loss                  ssthresh 717/1024 of W; W_max is W, or less if W had not come back to it
+                            minimum RTT (a whole one if paced) and the aggregation's delay, or until
+                            8 samples of a round are all longer than the minimum by an eighth of it,
+                            at least 4 ms and at most 16 ms
+    a loss                  ssthresh = 717/1024 W; W_max is W, or less if W was still below W_max
 
-Times are in 1/1024 s, of jiffies, rounded down; W(t) is rounded down, its part below the origin too;
-the cube root is the kernel's: a table and one step of Newton's.
+Times are in 1/1024 s, from jiffies, rounded down.  W(t) is rounded down, and so is its distance from the
+origin.  The cube root is the kernel's: a table and one step of Newton's method.
 """
 
 from .calls import LOSS, TX_START
@@ -30,7 +30,7 @@ AGGREGATE_US, GSO_MAX_BYTES = 1000, 65536
 NO_RTT = 0xFFFFFFFF
 UNPACED_RATE = (1 << 64) - 1
 
-# (cbrt(x << 18) - 1), refined by hand: the kernel's table.
+# The kernel's table of (cbrt(x << 18) - 1), refined by hand.
 ROOTS = (0, 54, 54, 54, 118, 118, 118, 118, 123, 129, 134, 138, 143, 147, 151, 156,
          157, 161, 164, 168, 170, 173, 176, 179, 181, 185, 187, 190, 192, 194, 197, 199,
          200, 202, 204, 206, 209, 211, 213, 215, 217, 219, 221, 222, 224, 225, 227, 229,
@@ -38,7 +38,7 @@ ROOTS = (0, 54, 54, 54, 118, 118, 118, 118, 123, 129, 134, 138, 143, 147, 151, 1
 
 
 def cubic_root(a: int) -> int:
-    """The kernel's, 0.2 % off on average."""
+    """The kernel's cube root.  Its error is 0.2 % on average."""
     bits = a.bit_length()
     if bits < 7:
         return ROOTS[a] + 35 >> 6
@@ -69,7 +69,7 @@ class Cubic(InKernel):
         self.friendly_scale = 8 * (SCALE + beta) // 3 // (SCALE - beta)
         self.c = scale * 10
         self.cube_factor = (1 << 10 + 3 * BIC_SHIFT) // self.c
-        self.sent_ns = (0, 0)           # between these times data was last sent
+        self.sent_ns = (0, 0)           # data was last sent between these times
 
     def take(self, call):
         if self.last is None or call.bytes_sent != self.last.bytes_sent:
@@ -82,7 +82,7 @@ class Cubic(InKernel):
         self.found = 0
 
     def round(self, call):
-        """HyStart's round begins."""
+        """Begin a round of HyStart."""
         self.round_start = self.last_ack = u32(call.mstamp_us)
         self.end_seq, self.curr_rtt, self.sample_cnt = call.snd_nxt, NO_RTT, 0
 
@@ -108,9 +108,9 @@ class Cubic(InKernel):
         self.ret = max(cwnd * beta // SCALE, 2)
 
     def cwnd_event(self, call):
-        """Sending after a pause: the curve waits as long.
+        """At the first segment after a pause, move the epoch's start by the pause.
 
-        When data was last sent no record says; between which two it was they do.
+        No record has the time at which data was last sent; the records give its bounds.
         """
         if call.arg != TX_START or not self.epoch_start:
             return
@@ -140,7 +140,7 @@ class Cubic(InKernel):
         self.with_jiffies(call, decide, call.new.last_time)
 
     def update(self, call, acked, now):
-        """cnt: the number of acknowledged segments for which the window grows by one."""
+        """Update cnt: the window grows by one segment for cnt acknowledged ones."""
         self.ack_cnt = u32(self.ack_cnt + acked)
         if self.last_cwnd == self.cwnd and s32(now - self.last_time) <= HZ // 32:
             return
@@ -170,7 +170,7 @@ class Cubic(InKernel):
             self.cnt = min(self.cnt, 20)
 
     def friendly(self):
-        """As much as an AIMD of the same back-off would have by now."""
+        """Limit cnt, so that the window grows at least like an AIMD with the same back-off."""
         price = self.cwnd * self.friendly_scale >> 3
         if self.ack_cnt > price:
             bought = (self.ack_cnt - 1) // price
@@ -200,7 +200,7 @@ class Cubic(InKernel):
             self.hystart(call, delay)
 
     def hystart(self, call, delay):
-        """Slow start ends where the ACKs of a round or their delay say that the path is full."""
+        """End slow start if the spacing or the delay of a round's ACKs shows that the path is full."""
         if after(call.snd_una, self.end_seq):
             self.round(call)
         if self.cwnd < self.parameters["hystart_low_window"]:
@@ -223,7 +223,7 @@ class Cubic(InKernel):
 
     @staticmethod
     def aggregation(call) -> int:
-        """us that a GSO packet may be delayed by, 1 ms at rates below 2 Gbit/s."""
+        """The delay that a GSO packet may have, us; at rates below 2 Gbit/s it is 1 ms."""
         rate = call.pacing_rate_old
         if not rate or rate == UNPACED_RATE:
             return 0

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""hybla, as the kernel has it (net/ipv4/tcp_hybla.c): a control for the oracle, and for hybla_full.
+"""hybla as in the kernel (net/ipv4/tcp_hybla.c), a control for the oracle and for hybla_full.
 
 C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", 2004, with
 
-    rho     srtt / rtt0, in eighths, rounded down, at least 1; taken anew when srtt has a new minimum
+    rho     srtt / rtt0, in eighths, rounded down, at least 1; computed again at a new minimum of srtt
     start   W = rho, and the window is never above 65535
-    slow start              W += 2^rho - 1 per ACK, of a table of 2^(n/8) in 1/128, rho at most 16
-                            before the point; never above ssthresh
+    slow start              W += 2^rho - 1 per ACK, from a table of 2^(n/8) in 1/128, with the whole part
+                            of rho at most 16; never above ssthresh
     congestion avoidance    W += rho^2 / W per ACK, in 1/128, rounded down
 
-ACKs count, not segments.  What is over is kept in 1/128 and in snd_cwnd_cnt: an increment below
-1/128 gives a segment for every W ACKs.  Outside Open it is Reno.
+It counts ACKs, not segments.  Fractions of a segment are kept in 1/128 and in snd_cwnd_cnt.  With an
+increment below 1/128 the window grows by one segment for W ACKs.  Outside Open it is Reno.
 """
 
 from .calls import INIT, OPEN
@@ -33,7 +33,7 @@ class Hybla(InKernel):
 
     def __init__(self, parameters, scenario):
         super().__init__(parameters, scenario)
-        self.clamp = 0                  # once init() was called
+        self.clamp = 0                  # 0 before init()
 
     def measure(self, call):
         self.rho_3ls = max(call.srtt_us8 // (self.parameters["rtt0"] * 1000), 8)

@@ -6,22 +6,22 @@
     congestion avoidance  W += rho^2 / W    per segment acknowledged, but no more than max(W / 4, 1)
     ssthresh(0) = slope of segments over time of the first train's ACKs * RTT_min
 
-RTT_min is the smallest sample since the flow's start or its last timeout; where the core, which
-forgets after 300 s, knows only longer ones, it is the core's, but at most 5/4 of the flow's.
+RTT_min is the smallest sample since the flow's start or its last timeout.  If the core, which forgets
+after 300 s, has a larger minimum, RTT_min is the core's, but at most 5/4 of the flow's.
 
-gentle=1 (not of the paper): in congestion avoidance, segments per RTT,
+gentle=1 (not in the paper): in congestion avoidance, segments per RTT,
 
-    max(rho / 4, 1)             while a queue shows
-    rho^2, bounded as above     while none does and W is below b, Hoe's estimate; an ACK that passes b
-                                adds one segment at most for each that it acknowledges
-    min(rho^2, max(W / 4, 1))   while none does, from b on
+    max(rho / 4, 1)             while there is a queue
+    rho^2, bounded as above     without a queue, while W is below b, Hoe's estimate; an ACK that takes W
+                                beyond b adds at most one segment for each that it acknowledges
+    min(rho^2, max(W / 4, 1))   without a queue, from b on
 
-A queue shows when the smallest RTT of a round trip, or of its first eight, exceeds RTT_min by more
-than max(RTT_min / 8, 4 ms), and no longer after a round trip whose smallest does not.  A round trip
-goes from an RTT sample until all that had been sent by then is acknowledged.
+There is a queue once the smallest RTT of a round trip, or of its first eight samples, exceeds RTT_min by
+more than max(RTT_min / 8, 4 ms), until a round trip whose smallest RTT does not.  A round trip lasts
+from an RTT sample until all data sent before it is acknowledged.
 
-Quantised, by the documentation: rho rounded down to 1/65536; 2^rho from a table of sixteenths
-with straight lines between (arithmetic.power); rho^2 rounded down to 1/65536; W / 4 rounded down.
+Rounded, by the documentation: rho down to 1/65536; 2^rho from a table of sixteenths with straight lines
+between them (arithmetic.power); rho^2 down to 1/65536; W / 4 down.
 """
 
 from fractions import Fraction
@@ -31,7 +31,7 @@ from .arithmetic import INFINITE, Q16, avoid, climb, line, power, quantised
 from .calls import CWND_RESTART, DISORDER, LOSS, OPEN
 from .core import NO_RTT, Flow
 
-OFF, WAIT, COLLECT, SET, FAILED = range(5)      # of the estimate
+OFF, WAIT, COLLECT, SET, FAILED = range(5)      # phases of Hoe's estimate
 MIN_POINTS, MAX_POINTS, MAX_PKTS, MAX_US, MAX_RTT_US, MIN_SPAN_US = 3, 32, 64, 1 << 22, 1 << 24, 1000
 RHO_MAX = 256
 QUEUE_SAMPLES = 8
@@ -66,7 +66,7 @@ class HyblaFull(Flow):
 
     @staticmethod
     def options(call) -> bool:
-        """SACK and timestamps are part of Hybla."""
+        """Whether the flow has SACK and timestamps, which Hybla needs."""
         return bool(call.sack_ok and call.tstamp_ok)
 
     # -- rho ----------------------------------------------------------------------
@@ -91,7 +91,7 @@ class HyblaFull(Flow):
             self.queue_samples = min(self.queue_samples + 1, QUEUE_SAMPLES)
 
     def follow_queue(self, call) -> None:
-        """An ACK of new data, with gentle=1."""
+        """With gentle=1, look for a queue at an ACK of new data."""
         if not self.queue_samples:
             return
         over = not 0 < (self.queue_end_seq - call.ack) & U32 <= 1 << 31
@@ -104,7 +104,7 @@ class HyblaFull(Flow):
     # -- the train ------------------------------------------------------------------
 
     def add_point(self, t_us: int, pkts: int) -> bool:
-        """Take a point of the train, if it is one."""
+        """Add a point to the train if it is within the limits; return whether it is."""
         if (len(self.points) >= MAX_POINTS or pkts > MAX_PKTS or t_us >= MAX_US
                 or t_us > 2 * self.path_rtt_us):
             return False
@@ -117,7 +117,7 @@ class HyblaFull(Flow):
         return True
 
     def estimate(self) -> int:
-        """Segments that fill the path, or 0."""
+        """Hoe's estimate of the BDP in segments, or 0 if there is none."""
         if len(self.points) < MIN_POINTS or self.points[-1][0] < MIN_SPAN_US \
                 or self.path_rtt_us >= MAX_RTT_US:
             return 0
@@ -134,7 +134,7 @@ class HyblaFull(Flow):
         self.pace()
 
     def follow_train(self, call):
-        """An ACK of new data while an estimate is to come.  The state is Open."""
+        """Follow the train at an ACK of new data, until there is an estimate.  The state is Open."""
         left = (call.snd_nxt - call.ack) & U32
         if self.hoe_phase == WAIT:
             if not self.limited(call) or 2 * left < call.packets_out * call.mss:
@@ -195,7 +195,7 @@ class HyblaFull(Flow):
         return cwnd
 
     def avoid_gently(self, cwnd: int, limit: int, rho: int, acked: int) -> int:
-        """The same with gentle=1.  rho: in units of 1/65536."""
+        """Congestion avoidance with gentle=1.  rho: in units of 1/65536."""
         rho2 = rho * rho // Q16
         if self.queue_shows:
             gain = max(rho // 4, Q16)

@@ -3,7 +3,7 @@
 
     congestion avoidance  W += min(K / W, 1)    per segment acknowledged
 
-K is the parameter k.  Nothing is quantised.
+K is the parameter k.  The model rounds nothing.
 """
 
 from .arithmetic import Q16

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the models of the kernel's own policies share: 32-bit arithmetic and jiffies.
+"""The parts that the models of the kernel's own policies share: 32-bit arithmetic and jiffies.
 
-A policy of the kernel keeps times in jiffies, which no record has.  They are the ticks of the clock
-that the records' times are of,
+The kernel's policies keep times in jiffies, which no record has.  jiffies are ticks of the clock of the
+records' times,
 
     jiffies = floor((t - origin) / 4 ms)        HZ = 250, as Debian's kernels are built
 
-with one origin for a machine's life.  It is not known beforehand: the first private field that holds
-a time gives it to within a tick, and every other narrows it and is held to it.  A record is written
-some microseconds after the policy read jiffies, and a tick's interrupt may have to wait.  So within
-LATE_NS behind a tick the value before it is possible too, and there alone the model takes that of
-the two which the kernel shows; everywhere else one value is demanded.
+with one origin for a machine's life.  The first private field with a time gives the origin to within a
+tick.  Each further one must agree with it, and narrows it.  A record is written some microseconds after
+the policy has read jiffies, and a tick's interrupt may be late.  So within LATE_NS after a tick the
+value before it is possible too.  Only there the model takes the value that the kernel shows; at all
+other times one value is possible.
 """
 
 from .core import Flow
@@ -35,18 +35,18 @@ def after(a: int, b: int) -> bool:
 
 
 def usecs_to_jiffies(us: int) -> int:
-    """Rounded up."""
+    """Jiffies for a time in us, rounded up."""
     return -(-us * HZ // 1_000_000)
 
 
 def slow_start(cwnd: int, ssthresh: int, clamp: int, acked: int):
-    """tcp_slow_start(): up to ssthresh, then the clamp.  Returns (cwnd, segments left)."""
+    """tcp_slow_start(): growth up to ssthresh, then the clamp.  Returns (cwnd, segments left)."""
     grown = min(cwnd + acked, ssthresh)
     return min(grown, clamp), acked - (grown - cwnd)
 
 
 class Jiffies:
-    """Which values jiffies may have at a time, as far as was seen.
+    """The values that jiffies may have at a time, from the values seen so far.
 
     The origin is in (low, high], in ns.
     """
@@ -55,7 +55,7 @@ class Jiffies:
         self.low = self.high = None
 
     def at(self, t_ns: int) -> tuple:
-        """The values that are possible; none if none was seen yet."""
+        """The possible values at t_ns; () before the first value has been seen."""
         if self.low is None:
             return ()
         least = (t_ns - self.high - LATE_NS) // TICK_NS
@@ -63,7 +63,10 @@ class Jiffies:
         return tuple(u32(value) for value in range(least, most + 1))
 
     def seen(self, t_ns: int, values) -> None:
-        """At t_ns it was one of these, which follow each other and are of at() if that had any."""
+        """Record that jiffies had one of these values at t_ns.
+
+        values: consecutive values; those of at(), if it returned any.
+        """
         first, last = values[0], values[0] + u32(values[-1] - values[0])
         if self.low is not None:
             turns = round((t_ns - self.high - first * TICK_NS) / (U32 * TICK_NS))
@@ -74,8 +77,8 @@ class Jiffies:
 
 
 class InKernel(Flow):
-    """A policy of the kernel: its private bytes are zeroed before init() and nobody says whose they
-    are, and some of its fields are jiffies."""
+    """A policy of the kernel.  Its private bytes are zero before init() and have no owner's word, and
+    some of its fields are jiffies."""
 
     OWNER = False
 
@@ -84,7 +87,7 @@ class InKernel(Flow):
         self.clock = Jiffies()
 
     def avoid(self, cwnd: int, clamp: int, price: int, acked: int) -> int:
-        """tcp_cong_avoid_ai(): a segment for `price` acknowledged, counted in snd_cwnd_cnt."""
+        """tcp_cong_avoid_ai(): one segment for `price` acknowledged ones, counted in snd_cwnd_cnt."""
         if self.count >= price:
             self.count, cwnd = 0, cwnd + 1
         bought, self.count = divmod(self.count + acked, price)
@@ -102,17 +105,17 @@ class InKernel(Flow):
         self.cwnd = self.avoid(self.cwnd, call.clamp, self.cwnd, left)
 
     def disagrees(self, call) -> int:
-        """In how much the model differs from what the kernel shows after the call."""
-        return sum(actual != should for actual, should in (
+        """Number of values after the call that differ between the model and the kernel."""
+        return sum(actual != expected for actual, expected in (
             (call.cwnd, self.cwnd), (call.ssthresh, self.ssthresh), (call.cwnd_cnt, self.count),
             (call.ret, self.ret),
             *((getattr(call.new, name), getattr(self, name)) for name in self.FIELDS)))
 
     def with_jiffies(self, call, decide, shown: int) -> None:
-        """decide(now) with that of the possible values of jiffies with which it agrees with the kernel,
-        or with the one that differs least, for compare() to find.
+        """Call decide(now) with the possible value of jiffies at which the model agrees with the kernel.
 
-        shown: the field that says it where no other has yet.
+        If there is none, it takes the value with the fewest differences, and compare() reports them.
+        shown: the field with jiffies; it is used if no value has been seen before.
         """
         names = ("cwnd", "ssthresh", "count", "ret", *self.FIELDS)
         before = [getattr(self, name) for name in names]

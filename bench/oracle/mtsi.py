@@ -6,11 +6,11 @@
     const   F = const_k                                                             (6)
     linear  F(N) = F(N-1) + 1 if cwnd(N-1) < linear_thr, else 1                     (7)
 
-F(0) = 0, again after a timeout and after idle.  F is at least 1 and at most 1024.  In Loss F is 1
-and F(N-1) waits, unless loss_mtsi.  Congestion avoidance is the kernel's own.  One ACK is at most 8
-steps where the socket is not paced.
+F(0) = 0, and F is 0 again after a timeout and after idle.  F is at least 1 and at most 1024.  In Loss a
+step adds 1 and does not change F, unless loss_mtsi is set.  Congestion avoidance is the kernel's.  If
+the socket is not paced, an ACK makes at most 8 steps.
 
-Nothing is quantised.
+The model rounds nothing.
 """
 
 from .calls import CONG_AVOID, CWND_EVENT, CWND_RESTART, LOSS, SET_STATE
@@ -22,6 +22,7 @@ LARGEST_CWND = 1 << 30
 
 
 def numbers(text) -> list:
+    """The whole numbers of a comma-separated parameter."""
     return [int(word) for word in str(text).split(",")]
 
 

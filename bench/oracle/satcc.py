@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
-"""satcc: the pack's own congestion control, by the equations at the head of modules/tcp_satcc.c.
+"""satcc: the project's own congestion control, by the equations at the head of modules/tcp_satcc.c.
 
     q     smallest of the last 16 to 31 RTTs, less RTT_min
-    thr   RTT_min / 16, at most queue_ms; at least 2 ms, and 2 / bw but of that at most RTT_min / 8
-    b     bw RTT_min, bw the largest rate of delivery of three round trips
-    loss  q < thr / 2: p follows; W *= 0.7 only above twice tolerate_pct of a round trip
-          else, at most 2 (m + sqrt(m)) of m = p times the round trip's: what queues goes; else W *= 0.7
-    mark  W *= 0.7;  timeout: W *= 0.7, and cwnd comes to W by slow start
+    thr   the largest of 2 ms, min(RTT_min / 16, queue_ms) and min(2 / bw, RTT_min / 8)
+    b     bw RTT_min, with bw the largest delivery rate of three round trips
+    loss  if q < thr / 2: p follows the losses; W *= 0.7 only if a round trip loses more than twice
+          tolerate_pct
+          else, if the losses are at most 2 (m + sqrt(m)), m = p times the round trip's segments: W falls
+          by the queue; otherwise W *= 0.7
+    mark  W *= 0.7;  timeout: W *= 0.7, and cwnd grows to W by slow start
 
-Growth: START by Hoe's line or W *= 2 a round trip; PROBE by RTT_min / 25 ms * 2^n segments in the n-th
-round trip without a queue; else CUBIC's (RFC 9438), at most W / 2 a round trip.
+Growth: in START by Hoe's line, or W *= 2 a round trip; in PROBE by RTT_min / 25 ms * 2^n segments in the
+n-th round trip without a queue; else as CUBIC (RFC 9438), at most W / 2 a round trip.
 
-Rounded down, by the documentation: rates to 2^-24 segments per us, times to us, of CUBIC to ms, W to
-segments, p to 1/65536, m and its root to 1/256, all parts and percentages.
+Rounded down, by the documentation: rates to 2^-24 segments per us, times to us, CUBIC's times to ms, W
+to segments, p to 1/65536, m and its root to 1/256, all fractions and percentages.
 
-The core's timeout and the time of the last segment are in no record.  So whether an unused window
-decays, and by how many timeouts idleness halves cwnd, is taken from the record, within bounds.
+No record has the core's timeout or the time of the last segment.  So the model takes two things from the
+record, within bounds: whether an unused window decays, and how often idleness halves cwnd.
 """
 
 from math import isqrt
@@ -34,7 +36,7 @@ W_MIN, W_RESTART, SLACK, BLOCK = 2, 10, 4, 16
 CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH = 25_000, 4, 16, 6, 4, 3, 3
 P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART = 256, 1023, 127, 64
-TICK_MS = 8                     # the core's clock at both ends of a time
+TICK_MS = 8                     # rounding by the core's clock, at both ends of a time
 
 COMMON = ("min_rtt_us", "w", "bw_0", "bw_1", "bw_2", "round_delivered", "round_rtt_us", "block_rtt_us",
           "last_block_rtt_us", "rtt_us", "p_q16", "prior_p_q16", "mss", "quiet_sent", "shrink_credit",
@@ -75,7 +77,7 @@ class Satcc(Control):
         self.points = []
 
     def live_fields(self):
-        """START's fields and the others' are at the same place."""
+        """The fields in use: those of START and those of the other modes share their bytes."""
         return COMMON + (AFTER if self.mode else IN_START)
 
     def looks(self, call):
@@ -116,7 +118,7 @@ class Satcc(Control):
         self.last_block_rtt_us, self.block_samples, self.blocked = self.block_rtt_us, 0, 1
 
     def sample(self, call, rtt_us: int) -> None:
-        """An RTT, or none if <= 0."""
+        """Take an RTT sample; rtt_us <= 0 means none."""
         if rtt_us > 0:
             rtt_us = min(rtt_us, MAX_RTT_US - 1)
             larger, self.rtt_us = max(rtt_us, self.rtt_us), rtt_us
@@ -131,7 +133,7 @@ class Satcc(Control):
             self.min_rtt_us = max(self.min_rtt_us, min(call.min_rtt_us, MAX_RTT_US - 1))
 
     def measure(self, call) -> None:
-        """bw of this round trip."""
+        """Update bw_0, the largest delivery rate of this round trip."""
         if call.rs_delivered > 0 and call.rs_interval_us > 0:
             bw = min(call.rs_delivered * BW_ONE // call.rs_interval_us, U32)
             if not call.rs_app_limited or bw > self.bw:
@@ -146,7 +148,7 @@ class Satcc(Control):
         self.epoch_w_begin = self.credit = 0
 
     def run(self, call, w: int) -> None:
-        """START is over."""
+        """End START with the window w."""
         for name in AFTER:
             setattr(self, name, 0)
         self.mode, self.train, self.quiet_rounds = ALONE, DONE, 0
@@ -174,7 +176,7 @@ class Satcc(Control):
         self.quiet_rounds = 0
 
     def cubic(self, call) -> int:
-        """Segments per RTT."""
+        """CUBIC's growth, segments per RTT."""
         w, now_ms = self.w, call.mstamp_us // 1000 & U32
         if not self.epoch_w_begin:
             self.epoch_w_begin, self.epoch_begin_ms, self.epoch_k_ms = w, now_ms, 0
@@ -190,7 +192,7 @@ class Satcc(Control):
         return min(max(friend - w, concave - w, 0), w // 2)
 
     def probe(self, n: int) -> int:
-        """Segments per RTT in the n-th round trip without a queue."""
+        """PROBE's growth in the n-th round trip without a queue, segments per RTT."""
         fast = n >= FAST
         most = self.b + self.b // (1 if fast else 4) + SLACK
         step = max(self.min_rtt_us // PROBE_US, 1) << n
@@ -242,7 +244,7 @@ class Satcc(Control):
         return True
 
     def train_w(self, pkts: int, over: bool) -> int:
-        """The window that the train gives, or 0."""
+        """The window by the train, or 0 if there is none."""
         span_us = self.start_hoe_span_us
         if self.train_jitter_us <= span_us - span_us // 4:
             if len(self.points) < HOE_MIN_POINTS or span_us < HOE_SPAN_US:
@@ -280,7 +282,7 @@ class Satcc(Control):
     # -- losses -------------------------------------------------------------------------
 
     def learn(self, call) -> None:
-        """p, of what was sent into no queue."""
+        """Update p from segments that were sent while there was no queue."""
         lost = max(call.rs_losses, 0)
         self.quiet_sent = min(self.quiet_sent + call.rs_acked_sacked + lost, P_SEGMENTS_MAX)
         self.quiet_lost = min(self.quiet_lost + lost, P_LOST_MAX)
@@ -326,7 +328,11 @@ class Satcc(Control):
             self.answer(call, call.rs_prior_delivered)
 
     def recovery_losses(self, call) -> None:
-        """Found by RACK's timer, outside an ACK; or told of in the recovery before, while p = 0."""
+        """React to losses at the start of Recovery.
+
+        RACK's timer has found them outside an ACK; or an ACK reported them in the recovery before, while
+        p = 0.
+        """
         if not self.min_rtt_us or self.in_ack and self.p_q16:
             return
         if not self.in_ack and self.is_quiet():
@@ -387,7 +393,7 @@ class Satcc(Control):
         self.bw_2, self.bw_1, self.bw_0 = self.bw_1, self.bw_0, 0
 
     def may_decay(self, call) -> bool:
-        """Is the window unused for all that a record tells?"""
+        """Whether the window may decay as unused, as far as the record shows."""
         return bool(call.app_limited and not call.is_cwnd_limited and self.mode != START
                     and call.ca_state_old == OPEN and self.restarts
                     and call.t_ns - self.decayed_ns > UNUSED_NS)
@@ -446,7 +452,10 @@ class Satcc(Control):
                 vars(self).update(without)
 
     def acknowledge(self, call, decays: bool) -> bool:
-        """An ACK.  decays: the core's clock lets an unused window go.  Returns whether one went."""
+        """Process an ACK, and return whether an unused window has decayed.
+
+        decays: assume that the core's clock allows a decay.
+        """
         decayed = False
         mss = min(call.mss, U16)
         if mss != self.mss:
@@ -518,7 +527,7 @@ class Satcc(Control):
             self.begin(call)
 
     def begin(self, call) -> None:
-        """The first segment with nothing in flight."""
+        """Handle the first segment after a pause, with nothing in flight."""
         self.in_ack = self.ece = 0
         if call.packets_out or not self.last:
             return
@@ -546,7 +555,7 @@ class Satcc(Control):
         self.set_rate(call)
 
     def halvings(self, call) -> int | None:
-        """cwnd, halved once or more, as the record has it; None: it shows no restart."""
+        """The record's cwnd, which is halved once or more; None if the record shows no restart."""
         if not call.new.ramp and self.mode != START or self.mode == START and call.cwnd == self.cwnd:
             return None
         halved, most = self.cwnd, self.w if self.mode == START else max(self.w - self.w // 4, W_MIN)

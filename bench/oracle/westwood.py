@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""westwood, as the kernel has it (net/ipv4/tcp_westwood.c): a control for the oracle, and for
-westwood_abse.
+"""westwood as in the kernel (net/ipv4/tcp_westwood.c), a control for the oracle and for westwood_abse.
 
 Westwood+: A. Dell'Aera, L. Grieco, S. Mascolo, "Linux 2.4 implementation of Westwood+ TCP with
-rate-halving", ICC 2004.  Bytes acknowledged in an interval of an RTT, 48 ms at least, over the
-interval are a sample of the bandwidth; two filters of 7/8 follow it; and
+rate-halving", ICC 2004.  A sample of the bandwidth is the number of bytes acknowledged in an interval,
+divided by the interval, which is one RTT and at least 48 ms.  Two filters of 7/8 follow.  Then
 
     W = ssthresh = max(bandwidth x RTT_min / mss, 2)
 
-when CWR or Recovery ends, and for ssthresh alone at a timeout, after which RTT_min is measured anew.
-In between it is Reno.  A duplicate ACK counts for a segment, which the next cumulative ACK counts
-less.  Rounded: times to jiffies, the RTT up; rates to bytes a jiffy, down; all products are cut to 32
-bits, as the kernel does.
+when CWR or Recovery ends.  At a timeout it sets ssthresh alone, and measures RTT_min again afterwards.
+Otherwise it is Reno.  A duplicate ACK counts for one segment, and the next cumulative ACK counts for one
+less.  Rounded: times to jiffies, the RTT up; rates to bytes per jiffy, down; all products wrap at 32
+bits, as in the kernel.
 """
 
 from .calls import COMPLETE_CWR, LOSS_EVENT
@@ -58,7 +57,7 @@ class Westwood(InKernel):
             self.reset_rtt_min = 1
 
     def in_ack_event(self, call):
-        if not self.rtt:        # before init(): no interval ends, and no field is a time
+        if not self.rtt:        # before init(): no interval ends, and no field has a time
             self.acknowledged(call, 0)
             return
         self.with_jiffies(call, lambda now: self.acknowledged(call, now), call.new.rtt_win_sx)
@@ -88,7 +87,7 @@ class Westwood(InKernel):
         self.bk, self.rtt_win_sx = 0, now
 
     def counted(self, acked, mss) -> int:
-        """Bytes that an ACK counts for, duplicates and what they counted already regarded."""
+        """Bytes that an ACK counts for, less those that duplicate ACKs have counted."""
         if not acked:
             self.accounted = u32(self.accounted + mss)
             return mss

@@ -2,18 +2,19 @@
 """westwood_abse: R. Wang et al., "Adaptive Bandwidth Share Estimation in TCP Westwood", Globecom 2002,
 and Astart, Infocom 2004.
 
-    b = max(BSE, RE) RTT_min    segments; at least 2; none while there is no BSE or no RTT
+    b = max(BSE, RE) RTT_min    segments; at least 2; no b before the first BSE and the first RTT
     ssthresh after a loss       b; with a queue: min(b, 85 % of W), BSE at most RE; without b: W / 2
     growth                      Reno's; Astart: ssthresh = max(ssthresh, b) at every ACK
 
-BSE is a filter (class Estimator) of the rates at which segments are delivered.  RE is the core's rate
-sample.  RTT_min is the smallest RTT since the start or the last timeout, and no smaller than what the
-core knows of the last 300 s.
+BSE is a filter (class Estimator) of the delivery rates of segments.  RE is the core's rate sample.
+RTT_min is the smallest RTT since the start or the last timeout, and not below the core's minimum over
+the last 300 s.
 
-Why something is reduced is told by the state of recovery that the core enters next, and by whether it
-is within an ACK, and whether that echoed a mark (set_state()).  Above ssthresh recovery sends one
-segment for two delivered, below it the window grows by one for each; it is never above twice what is
-in flight and was just delivered.  Once a round trip without a queue ssthresh may be raised (probe).
+The reason of a reduction follows from the next state of recovery, from whether the core enters it within
+an ACK, and from whether that ACK echoed a mark (set_state()).  Above ssthresh, recovery sends one
+segment for two delivered; below it, the window grows by one for each.  The window is never above twice
+the sum of the segments in flight and those just delivered.  Once in each round trip without a queue
+ssthresh may be raised (probe).
 
 Rounded, by the documentation: rates to 1/256 segment/s, down; Th and U to nearest fifth up, then down;
 times to us, down; the ratio of U to 1/65536 and alpha to 1/2^20, down; BSE and b to nearest; products
@@ -40,7 +41,7 @@ def rate_of(pkts: int, us: int) -> int:
 
 
 def window_of(rate: int, rtt_us: int) -> int:
-    """What a rate sends in an RTT, segments."""
+    """The segments that a rate sends in an RTT."""
     if not rate or not rtt_us:
         return 0
     product, unit = rate * min(rtt_us, RTT_MAX), RATE_ONE * SECOND
@@ -48,13 +49,13 @@ def window_of(rate: int, rtt_us: int) -> int:
 
 
 class Estimator:
-    """BSE, by the equations at the head of abse.h, in the fields named est_ of a flow."""
+    """BSE, by the equations at the head of abse.h.  Its state is in a flow's fields est_*."""
 
     def t_min(self, rtt_us: int) -> int:
         return max(rtt_us // T_MIN_PART, T_MIN_US)
 
     def kind(self, pkts: int, gap_us: int, rtt_us: int, dt_us: int) -> int:
-        """The kind of an ACK for the estimator; pkts: segments since the last point."""
+        """The kind of an ACK for the estimator.  pkts: segments since the last point."""
         if not self.est_running:
             return START
         if not pkts:
@@ -72,7 +73,7 @@ class Estimator:
         return NONE if self.est_bse_q8 else BLIND
 
     def ack(self, call, rtt_us: int, gap_us: int, slow: bool) -> int:
-        """An ACK at which the flow was not limited by its application."""
+        """Process an ACK at which the application did not limit the flow.  Returns the ACK's kind."""
         rtt_us = min(max(rtt_us, 1), RTT_MAX)
         dt_us = call.mstamp_us - self.est_point_us
         pkts = (call.delivered_old - self.est_point_pkts) & U32
@@ -99,7 +100,7 @@ class Estimator:
         return kind
 
     def filter(self, s: int, rtt_us: int, dt_us: int, slow: bool) -> None:
-        """Th, U, U_max, tau, alpha and BSE."""
+        """Update Th, U, U_max and BSE, with tau and alpha."""
         change, self.est_s_q8 = abs(s - self.est_s_q8), s
         self.est_th_q8 = (3 * self.est_th_q8 + 2 * self.est_re_q8 + 2) // 5
         self.est_u_q8 = (3 * self.est_u_q8 + 2 * change + 2) // 5
@@ -135,14 +136,14 @@ class WestwoodAbse(Estimator, Control):
         self.pace()
         self.set_rate(call)
 
-    # -- what is measured -------------------------------------------------------------
+    # -- measurements -----------------------------------------------------------------
 
     def update_b(self):
         rate = max(self.est_bse_q8, self.est_re_q8) if self.est_bse_q8 else 0
         self.b_pkts = window_of(rate, self.min_rtt_us)
 
     def sample(self, call, rtt_us: int) -> None:
-        """An RTT, or none if <= 0."""
+        """Take an RTT sample; rtt_us <= 0 means none."""
         if rtt_us > 0:
             self.rtt_us = min(rtt_us, RTT_MAX)
             self.round_rtt_us = min(self.round_rtt_us, self.rtt_us) if self.round_rtt_us else self.rtt_us
@@ -158,12 +159,11 @@ class WestwoodAbse(Estimator, Control):
         return self.is_above(rtt_us, 8, 4000)
 
     def is_full(self) -> bool:
-        """The queue that a segment is lost at: by the round trip so far."""
+        """Whether the RTTs of the round trip so far show the queue of a congestion loss."""
         return self.is_above(self.round_rtt_us or self.rtt_us, 32, 2000)
 
     def limited(self, call) -> bool:
-        """The core's answer, for the ssthresh of now: in slow start the window is to become twice what
-        was in flight."""
+        """The core's rule with the present ssthresh: in slow start cwnd may grow to twice the flight."""
         return bool(call.is_cwnd_limited) or \
             self.cwnd < self.ssthresh and self.cwnd < 2 * call.max_packets_out
 
@@ -192,7 +192,7 @@ class WestwoodAbse(Estimator, Control):
         self.ssthresh = max(self.ssthresh, min(target, INFINITE - 1))
 
     def start(self, call) -> None:
-        """Astart."""
+        """Raise ssthresh at an ACK in Astart."""
         if self.ssthresh >= INFINITE:
             self.ssthresh = 2 * min(self.cwnd, INT_MAX // 4)
         self.lift(self.b_pkts)
@@ -216,7 +216,7 @@ class WestwoodAbse(Estimator, Control):
             self.probe_start()
 
     def waits(self) -> bool:
-        """Does the probe wait in this round trip?"""
+        """Whether the probe waits in this round trip."""
         waiting = self.wait > 0
         self.wait -= waiting
         return waiting
@@ -242,7 +242,7 @@ class WestwoodAbse(Estimator, Control):
         self.lift(through * 5 // 4)
 
     def reduced_to(self, full: bool) -> int:
-        """ssthresh after a loss."""
+        """ssthresh after a loss.  full: the queue is full."""
         self.tolerate = int(bool(self.b_pkts) and not full)
         if full and not self.astart:
             self.wait = FULL_WAIT
@@ -256,7 +256,7 @@ class WestwoodAbse(Estimator, Control):
         return max(min(self.b_pkts, self.cwnd * FULL_PCT // 100), 2)
 
     def lost_again(self, call) -> None:
-        """A full queue in a recovery that has grown."""
+        """Reduce ssthresh again if a tolerated recovery loses segments at a full queue."""
         if self.tolerate and call.rs_losses > 0 and call.rs_delivered > 0 and self.is_full() \
                 and not is_before(call.rs_prior_delivered, self.cut_delivered):
             self.cut_delivered = call.delivered_old
@@ -287,7 +287,7 @@ class WestwoodAbse(Estimator, Control):
         return self.reno_avoid(cwnd, call.clamp, left) if left else cwnd
 
     def set_rate(self, call) -> None:
-        """Bytes per second: the core's rule, with what recovery may grow to for ssthresh."""
+        """The pacing rate by the core's rule; in Recovery with limit() for ssthresh."""
         if not call.srtt_us8:
             return
         limit = self.limit() if call.ca_state_old == RECOVERY else self.ssthresh
@@ -360,7 +360,7 @@ class WestwoodAbse(Estimator, Control):
             self.begin(call)
 
     def begin(self, call) -> None:
-        """The first segment with nothing in flight."""
+        """Handle the first segment after a pause, with nothing in flight."""
         self.in_ack = self.ece = 0
         idle_us, rtt_us = self.gap_us(call), call.srtt_us8 // 8
         if call.packets_out or idle_us <= self.t_min(rtt_us):

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The witness's records against others that saw the same flow: the core's own event tcp:tcp_probe, and
-the packets at the sender's interface.
+"""Compare satcc_log's records with two other witnesses of the same flow: the core's event tcp:tcp_probe,
+and the packets at the sender's interface.
 
-    held = witnesses.hold(run)      # bench.record.run.Run
-    held.differences                # Contradiction, the first of each check and flow, oldest first
-    held.counts                     # {"probe": 12_000, "delivered": ..., ...}: what was compared
+    comparison = witnesses.compare(run)     # bench.record.run.Run
+    comparison.differences          # Contradiction, the first of each check and flow, oldest first
+    comparison.counts               # {"probe": 12_000, "delivered": ..., ...}: number of comparisons
 
-    probe       where two records agree that cwnd did not move between them, each probe between them
-                has that cwnd, and that ssthresh as tcp_current_ssthresh() has it; a smoothed RTT and
-                snd_una that did not move are the probe's too, snd_una is never outside the two
-    sums        what is in flight is what is out, less sacked and lost, and what is out again
-    out         segments out are those whose bytes the capture has between snd_una and snd_nxt
-    delivered   it has grown by the segments that the peer's ACKs cover, cumulatively or by SACK
-    acked       the argument cong_avoid() has of an ACK is what that ACK covers beyond those before it
-    filled      a window grows only if in the last two round trips the capture's flight filled it, as
-                the kernel judges that; a flag in the socket is not asked
-    rate        sk_pacing_rate is what the core makes of cwnd, mss and srtt
-    paced       while the socket is paced no more is sent than sk_pacing_rate allows and a burst
+    probe       if two records have the same cwnd, each probe between them has that cwnd, and the
+                ssthresh that tcp_current_ssthresh() returns for it; the same holds for an unchanged
+                srtt and snd_una; a probe's snd_una is never outside the two records'
+    sums        in_flight is packets_out less sacked and lost, plus retransmitted
+    out         packets_out is the number of the capture's segments between snd_una and snd_nxt
+    delivered   it grows by the segments that the peer's ACKs cover, cumulatively or by SACK
+    acked       the argument of cong_avoid() is the number of segments that the ACK newly covers
+    filled      cwnd grows only if the capture's flight filled it in the last two round trips, by the
+                kernel's rule; the check does not read the socket's flag
+    rate        sk_pacing_rate follows from cwnd, mss and srtt as in the core
+    paced       while the socket is paced, it sends at most what sk_pacing_rate allows, and a burst
 
-A check runs where the run has what it needs.  Those by the capture need the flow's own socket at
-that interface, not a proxy's with its ports; all but paced need one mss, by which a large packet that
-TCP leaves to the device to cut is so many segments, and no segment dropped before the interface.
-out, delivered and acked need no data in the SYN.  delivered and acked need SACK: without it the
-kernel guesses.  filled needs segments to leave when TCP hands them on, not from an fq qdisc, and
-leaves out the window that a cong_control() has in CWR and Recovery: it follows the flight by a rule
-of the policy's own, which is its model's.
+A check runs if the run has the data it needs.  The checks by the capture need the flow's own socket at
+that interface, not a proxy's with the same ports.  All but paced need a constant mss, to count the
+segments of a large packet that the device cuts (TSO), and no segment dropped before the interface.
+out, delivered and acked need a SYN without data.  delivered and acked need SACK, since the kernel
+guesses without it.  filled needs segments that leave when TCP hands them over, so no fq qdisc.  It
+leaves out the window of a cong_control() in CWR and Recovery, which follows a rule of the policy; the
+policy's model checks that.
 """
 
 from bisect import bisect_left, bisect_right
@@ -44,35 +44,34 @@ PACED_BY_FQ = 2                 # sk_pacing_status
 UNPACED_SEGMENTS = 10           # the kernel begins to pace after these
 PACING_SHIFT, TSO_RTT_LOG, TSO_SEGMENTS, GSO_MAX_BYTES = 10, 9, 2, 65536    # tcp_tso_autosize()
 SLACK = 4                       # bursts, see paced()
-RATE_ERROR = 1.25               # of sending against sk_pacing_rate, over many segments
+RATE_ERROR = 1.25               # the sending rate over many segments, divided by sk_pacing_rate
 START_PCT, AVOID_PCT = 200, 120     # net.ipv4.tcp_pacing_ss_ratio, _ca_ratio
 
 
 class Contradiction(Exception):
-    """Two witnesses of one flow that do not agree: a check, of the record `event`."""
+    """A check at which two witnesses of a flow differ, at the record `event`."""
 
     def __init__(self, check: str, policy: str, sport: int, event: int, t_ns: int, wrong: Wrong):
         self.check, self.policy, self.sport, self.event = check, policy, sport, event
         self.t_ns, self.wrong = t_ns, wrong
         super().__init__(f"{policy}, port {sport}, call {event} at {t_ns / 1e9:.6f} s, {check}: "
-                         f"{wrong.what} should be {wrong.should}, is {wrong.found}\n"
+                         f"{wrong.what} should be {wrong.expected}, is {wrong.actual}\n"
                          f"  {wrong.because}")
 
 
 @dataclass
-class Held:
-    """What hold() compared, and what does not agree."""
+class Comparison:
+    """The result of compare()."""
 
-    counts: dict = field(default_factory=dict)
-    differences: list = field(default_factory=list)
+    counts: dict = field(default_factory=dict)          # check -> number of comparisons
+    differences: list = field(default_factory=list)     # Contradiction, oldest first
 
 
 class FlowCalls:
     """The records of one flow under one policy, as columns of plain integers.
 
-    A record that another policy's follows, and the first after it, say nothing of what is between.
-
-    socket: those of the same socket under all of its policies; None of itself.
+    If records of another policy lie between two of these, they are in two FlowCalls.
+    socket: the records of the same socket under all its policies; it is None in that object itself.
     """
 
     socket = None
@@ -95,9 +94,9 @@ class FlowCalls:
             column = self.columns[name] = self.records[name].astype(kind)
         return column
 
-    def wrong(self, check, k, what, should, actual, because="") -> Contradiction:
+    def wrong(self, check, k, what, expected, actual, because="") -> Contradiction:
         return Contradiction(check, self.policy, self.sport, int(self.number[k]), int(self.t[k]),
-                             Wrong(what, should, actual, because))
+                             Wrong(what, expected, actual, because))
 
     @property
     def established(self):
@@ -111,14 +110,14 @@ class FlowCalls:
 
 
 def flows(run):
-    """Each flow's records under each of its policies."""
+    """Yield the FlowCalls of each flow under each of its policies."""
     times, records = run.events.get(STREAM, ((), np.zeros(0, np.dtype([]))))
     if not len(times):
         return
     of_policy = names(records)
     for cookie in np.unique(records["cookie"]):
         rows = np.flatnonzero(records["cookie"] == cookie)
-        # A flow may come back to a policy: what lies between is another's.
+        # A flow may return to a policy, so cut its records at each change of policy.
         socket = FlowCalls(times, records, rows, "")
         cuts = np.flatnonzero(of_policy[rows][1:] != of_policy[rows][:-1]) + 1
         for at in np.split(rows, cuts):
@@ -127,9 +126,9 @@ def flows(run):
             yield flow
 
 
-def hold(run) -> Held:
-    """Each record that there is another witness of."""
-    held = Held()
+def compare(run) -> Comparison:
+    """Compare each record that has another witness."""
+    comparison = Comparison()
     probes = run.events.get(PROBE)
     packets = run.sender if run.scenario.capture and "sender" in run.scenario.captures else None
     seen = {}                   # a flow's packets, by its ports
@@ -152,24 +151,25 @@ def hold(run) -> Held:
                 checks += [(check.__name__, check, (packets_,)) for check in by_capture]
         for name, check, more in checks:
             compared, difference = check(flow, *more)
-            held.counts[name] = held.counts.get(name, 0) + compared
+            comparison.counts[name] = comparison.counts.get(name, 0) + compared
             if difference:
-                held.differences.append(difference)
-    held.differences.sort(key=lambda difference: difference.t_ns)
-    return held
+                comparison.differences.append(difference)
+    comparison.differences.sort(key=lambda difference: difference.t_ns)
+    return comparison
 
 
-# -- the records among themselves and the core's own event -----------------------------------------
+# -- the records alone, and the core's own event ---------------------------------------------------
+# A check returns (number of comparisons, Contradiction or None).
 
 def sums(flow):
-    """The segments in flight."""
-    should = flow.packets_out - flow.sacked_out - flow.lost_out + flow.retrans_out
-    return len(flow), _first(flow, "sums", "in_flight_old", flow.in_flight_old, should,
+    """in_flight against the counters that it is the sum of."""
+    expected = flow.packets_out - flow.sacked_out - flow.lost_out + flow.retrans_out
+    return len(flow), _first(flow, "sums", "in_flight_old", flow.in_flight_old, expected,
                              "packets_out - sacked_out - lost_out + retrans_out")
 
 
 def rate(flow):
-    """sk_pacing_rate after an ACK that cong_avoid() was called for, as the next record finds it."""
+    """sk_pacing_rate after an ACK with a cong_avoid(), as the next record has it."""
     if CONG_CONTROL in flow.call:
         return 0, None              # such a policy may set it itself
     k = np.flatnonzero(
@@ -178,7 +178,7 @@ def rate(flow):
         & (flow.cwnd[:-1] == flow.cwnd_old[1:]) & (flow.ssthresh[:-1] == flow.ssthresh_old[1:]))
     percent = np.where(flow.cwnd[k] < flow.ssthresh[k] // 2, START_PCT, AVOID_PCT)
     each = flow.mss[k] * 80_000 * percent
-    # An ACK of nothing has it computed anew, when more may be out.
+    # An ACK of no data has the rate computed again, and packets_out may be larger then.
     most_out = np.maximum(flow.packets_out[k], flow.packets_out[k + 1])
     least = each * np.maximum(flow.cwnd[k], flow.packets_out[k]) // flow.srtt_us8[k]
     most = each * np.maximum(flow.cwnd[k], most_out) // flow.srtt_us8[k]
@@ -189,40 +189,41 @@ def rate(flow):
     n = bad[0]
     return len(k), flow.wrong(
         "rate", k[n] + 1, "sk_pacing_rate", f"{least[n]} to {most[n]}", int(actual[n]),
-        "the core's of the ACK before, by mss, cwnd and srtt")
+        "the core's rate at the ACK before, from mss, cwnd and srtt")
 
 
 def probe(flow, times, records):
-    """tcp_probe: the core's own event as a segment comes in, of an established connection."""
+    """tcp_probe, the core's event at each received segment of an established connection."""
     own = records["sock_cookie"] == flow.cookie
     times, records = np.asarray(times)[own].astype("i8"), records[own]
     k = np.searchsorted(flow.t, times, side="right") - 1
     inside = (k >= 0) & (k < len(flow) - 1)
     k, times, records = k[inside], times[inside], records[inside]
-    after, before = k, k + 1                    # what the one left, what the other found
+    after, before = k, k + 1                    # the records before and after each probe
     state = flow.ca_state[after]
-    # PRR moves cwnd, and undo_cwnd()'s result is not set yet when its record is written.
+    # PRR changes cwnd, and the core sets undo_cwnd()'s result after the record is written.
     calm = (state != CWR) & (state != RECOVERY) & ~np.isin(flow.call[after], (SSTHRESH, UNDO)) \
         & np.isin(flow.ca_state_old[before], (OPEN, DISORDER, LOSS)) & flow.established[after]
     still = calm & (flow.cwnd[after] == flow.cwnd_old[before])
     level = still & (flow.ssthresh[after] == flow.ssthresh_old[before])
     current = np.maximum(flow.ssthresh[after], (flow.cwnd[after] >> 1) + (flow.cwnd[after] >> 2))
-    # The first probe after a record: an ACK that no record is of may move the RTT, and the next back.
+    # Only the first probe after a record: an ACK without a record may change the RTT, and a later one
+    # change it back.
     first = np.concatenate([[True], k[1:] != k[:-1]])[:len(k)]
     smooth = calm & first & (flow.srtt_us8[after] == flow.srtt_us8[before])
     una = records["snd_una"].astype("i8")
     step = _distance(una, flow.snd_una[after])
     ahead = _distance(flow.snd_una[before], una)
-    for what, where, actual, should in (
+    for what, where, actual, expected in (
             ("snd_cwnd", still, records["snd_cwnd"], flow.cwnd[after]),
             ("ssthresh", level, records["ssthresh"], current),
             ("srtt", smooth, records["srtt"], flow.srtt_us8[after] >> 3),
             ("snd_una", (step < 0) | (ahead < 0), una, flow.snd_una[after])):
-        bad = np.flatnonzero(where & (actual.astype("i8") != should))
+        bad = np.flatnonzero(where & (actual.astype("i8") != expected))
         if len(bad):
             n = bad[0]
             return int(still.sum()), flow.wrong(
-                "probe", before[n], f"tcp_probe's {what}", int(should[n]), int(actual[n]),
+                "probe", before[n], f"tcp_probe's {what}", int(expected[n]), int(actual[n]),
                 f"at {times[n] / 1e9:.6f} s, between this record and the one before it")
     return int(still.sum()), None
 
@@ -232,20 +233,20 @@ def _distance(a, b):
     return (a - b + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _first(flow, check, what, actual, should, because):
-    bad = np.flatnonzero(actual != should)
+def _first(flow, check, what, actual, expected, because):
+    bad = np.flatnonzero(actual != expected)
     if not len(bad):
         return None
-    return flow.wrong(check, bad[0], what, int(should[bad[0]]), int(actual[bad[0]]), because)
+    return flow.wrong(check, bad[0], what, int(expected[bad[0]]), int(actual[bad[0]]), because)
 
 
 # -- the capture -----------------------------------------------------------------------------------
 
 class Packets:
-    """A flow's segments and its peer's ACKs, as the sender's interface saw them.
+    """A flow's segments and its peer's ACKs at the sender's interface.
 
-    Sequence numbers are bytes since the SYN.  A segment is what was sent as one first, or an mss of a
-    larger packet; mss, in bytes, is 0 where a packet cannot be cut so.
+    Sequence numbers are bytes since the SYN.  A segment is a packet when it was first sent, or an mss of
+    a larger packet.  mss is in bytes; 0: packets are not cut.
     """
 
     @classmethod
@@ -266,10 +267,10 @@ class Packets:
         end = start + sent.length[data] + fin[data]
         high = np.maximum.accumulate(np.concatenate([[0], end]))
         fresh = end > high[:-1]
-        # A segment that the sender's own queue dropped is not in the capture when it was first sent.
+        # A segment that the sender's own queue dropped leaves a gap in the capture.
         self.complete = not (start > high[:-1]).any()
         self.again = ~fresh
-        # Each segment's first byte, in order: without gaps, since they are numbered as they are sent.
+        # The first byte of each segment, in order and without gaps.
         first, last = np.maximum(start, high[:-1])[fresh], (end - fin[data])[fresh]
         segments = np.maximum(-((first - last) // mss), 1) if mss else np.ones(len(first), "i8")
         nth = np.arange(segments.sum()) - np.repeat(np.cumsum(segments) - segments, segments)
@@ -285,20 +286,22 @@ class Packets:
         self.gone, self.covered, self.delivered = self._count(acks)
 
     def are_of(self, flow) -> bool:
-        """Is this the socket's traffic, by its numbers?"""
+        """Whether these are the packets of the flow's socket, by their sequence numbers."""
         una = [self.relative(int(number)) for number in flow.snd_una[flow.established]]
         return bool(self.starts) and bool(una) and 0 <= min(una) and max(una) <= self.end + 1
 
     def segments(self, number: int) -> int:
-        """Segments that end at or before a byte."""
+        """Number of segments that end at or before a byte."""
         return len(self.starts) if number >= self.end else max(bisect_right(self.starts, number) - 1, 0)
 
     def relative(self, number: int) -> int:
         return ((number - self.base + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
     def _count(self, acks):
-        """After each ACK: segments that it and those before it cover, of these cumulatively, and
-        delivered, which counts one that came twice twice, as the kernel does."""
+        """Numbers of segments after each ACK: (covered, covered cumulatively, delivered).
+
+        Like the kernel, `delivered` counts a segment that arrived twice twice.
+        """
         gone, cumulative, delivered = [], [], []
         sacked, covered, twice, reported_twice = set(), 0, 0, 0
         again = self.sent_t[self.again]
@@ -312,7 +315,7 @@ class Packets:
                            and blocks[0][1] <= blocks[1][1]):
                 segments = max(-(-(blocks[0][1] - blocks[0][0]) // self.full), 1)
                 reported_twice += segments
-                # More than were sent again are not believed.
+                # The kernel does not believe more of them than were retransmitted.
                 if reported_twice <= np.searchsorted(again, t, side="right"):
                     twice += segments
             for first, last in blocks:
@@ -336,7 +339,8 @@ class Packets:
 
 
 def _when(flow, packets):
-    """Of each record: the ACKs that had come (a count), and the first with its snd_una (an index)."""
+    """(snd_una relative, number of ACKs that had come, index of the first ACK with this snd_una) of each
+    record."""
     una = (flow.snd_una - packets.base + (1 << 31)) % (1 << 32) - (1 << 31)
     come = np.searchsorted(packets.ack_t, flow.t, side="right")
     first = np.searchsorted(packets.una, una, side="left")
@@ -344,7 +348,7 @@ def _when(flow, packets):
 
 
 def out(flow, packets):
-    """Segments out: what lies between snd_una and snd_nxt, which the capture has whole."""
+    """packets_out against the capture's segments between snd_una and snd_nxt."""
     if not packets.starts:
         return 0, None
     una, _, _ = _when(flow, packets)
@@ -352,28 +356,28 @@ def out(flow, packets):
     starts = np.array([*packets.starts, packets.end])
     first = np.searchsorted(starts, una, side="right") - 1
     last = np.searchsorted(starts, nxt, side="left")
-    should = np.where(nxt > una, last - first, 0)
-    # in_ack_event() comes when snd_una has moved and the segments are not taken off yet.
+    expected = np.where(nxt > una, last - first, 0)
+    # In in_ack_event() snd_una has changed, but packets_out has not yet.
     k = np.flatnonzero((flow.call != IN_ACK_EVENT) & flow.established
                        & (nxt <= packets.end) & (una >= 0))
-    bad = k[flow.packets_out[k] != should[k]]
+    bad = k[flow.packets_out[k] != expected[k]]
     difference = None
     if len(bad):
         n = bad[0]
-        difference = flow.wrong("out", n, "packets_out", int(should[n]), int(flow.packets_out[n]),
+        difference = flow.wrong("out", n, "packets_out", int(expected[n]), int(flow.packets_out[n]),
                                 f"segments from byte {una[n]} to {nxt[n]}")
     return len(k), difference
 
 
 def delivered(flow, packets):
-    """Segments delivered since the flow's first record with an ACK, by the ACKs that came."""
+    """delivered against the ACKs that have arrived."""
     if not len(packets.ack_t) or not flow.sack_ok.any():
         return 0, None
     una, come, first = _when(flow, packets)
     k = np.flatnonzero(flow.established & (una > 0) & (come > 0) & (flow.call != IN_ACK_EVENT))
     if not len(k):
         return 0, None
-    # 1 for the SYN; with data in it, or from a live change of policy, the same.
+    # The SYN counts as 1, also if it has data or if the policy was changed on a live socket.
     base = flow.delivered_old[k] - 1
     least = packets.delivered[np.minimum(first[k], len(packets.delivered) - 1)]
     most = packets.delivered[come[k] - 1]
@@ -386,17 +390,17 @@ def delivered(flow, packets):
 
 
 def acked(flow, packets):
-    """cong_avoid()'s segments of this ACK."""
+    """The argument of cong_avoid() against the segments that the ACK newly covers."""
     if not len(packets.ack_t) or not flow.sack_ok.any():
         return 0, None
     una, come, _ = _when(flow, packets)
-    # While the kernel works on an ACK others come, and wait.
+    # Further ACKs arrive and wait while the kernel processes one.
     come = np.minimum(come, np.searchsorted(packets.una, una, side="right"))
     total = np.concatenate([[0], packets.delivered])
     compared, last = 0, None
     for k in np.flatnonzero((flow.call == CONG_AVOID) & flow.established & (una > 0)).tolist():
         now, argument = int(come[k]), int(flow.arg[k])
-        # Merged ACKs are one: back to the record before.
+        # Several ACKs of the capture may be merged into one: count from the record before.
         since = min(int(come[last]), now - 1) if last is not None else 0
         most = int(total[now] - total[since]) if last is not None else int(total[now])
         if argument > most or not argument:
@@ -407,7 +411,7 @@ def acked(flow, packets):
 
 
 def burst(flow):
-    """Segments that TCP may hand over at once at each record: tcp_tso_autosize()."""
+    """Segments that TCP may send at once, at each record, by tcp_tso_autosize()."""
     per_ms = np.where(flow.pacing_rate == INFINITE_RATE, GSO_MAX_BYTES,
                       flow.pacing_rate >> PACING_SHIFT).astype("i8")
     shift = np.minimum(flow.min_rtt_us >> TSO_RTT_LOG, 31)
@@ -416,12 +420,12 @@ def burst(flow):
 
 
 def filled(flow, packets):
-    """Growth of the window, where the flight has filled it.
+    """cwnd grows only if the flight has filled it: tcp_cwnd_validate() over the capture.
 
-    tcp_cwnd_validate() over the capture: cwnd is the limit from where the flight fills it until, a
-    flight later, one goes out that does not.  In slow start twice what was out is enough.  What may
-    be in flight for want of a whole burst is let pass, and so are segments lost: the capture does not
-    know what the sender takes for lost.
+    cwnd is the limit from the moment when the flight fills it until, a flight later, a segment leaves
+    without filling it.  In slow start half of cwnd is enough.  A flight counts as full if it is less
+    than a burst below cwnd.  Lost segments count as in flight, since the capture does not show which
+    segments the sender takes for lost.
     """
     grown = (flow.call != INIT) & (flow.call != CWND_EVENT) & (flow.call != UNDO) \
         & (flow.cwnd > flow.cwnd_old) & flow.established \
@@ -435,8 +439,8 @@ def filled(flow, packets):
     sent = np.searchsorted(packets.first_t, times, side="right")
     acks = np.searchsorted(packets.ack_t, times, side="right")
     gone, covered = (np.concatenate([[0], column])[acks] for column in (packets.gone, packets.covered))
-    # The smaller of what the record before says and of what the one after found; under whichever policy,
-    # for one that takes over finds a window that was filled before.
+    # The smaller cwnd of the records before and after.  The records are those of all policies, since a
+    # policy may take over a window that was filled before.
     socket = flow.socket
     k = np.searchsorted(socket.t, times, side="right") - 1
     cwnd = np.minimum(socket.cwnd[np.maximum(k, 0)],
@@ -452,10 +456,10 @@ def filled(flow, packets):
         limits.append(limit)
         mosts.append(most)
     at = np.flatnonzero(grown)
-    # The state when the ACK of this call arrived.
+    # The state at the arrival of the call's ACK.
     moment = np.searchsorted(times, flow.t[at], side="right") - 1
     was = np.maximum(moment, 0)
-    # cong_control() may have raised ssthresh itself before it let the window grow.
+    # cong_control() may raise ssthresh before it raises cwnd.
     start = flow.cwnd_old[at] < np.maximum(flow.ssthresh_old, flow.ssthresh)[at]
     may = np.array(limits)[was] | start & (
         flow.cwnd_old[at] < 2 * (np.array(mosts)[was] + burst(flow)[at]))
@@ -469,11 +473,11 @@ def filled(flow, packets):
 
 
 def paced(flow, packets):
-    """While the socket is paced, the capture's data in any window of time is at most what
-    sk_pacing_rate, the largest that was in force about it, allows, and SLACK bursts.
+    """The data in any window of time is at most that of sk_pacing_rate, and SLACK bursts, if paced.
 
-    One burst goes out as soon as it may, one may be the end of the burst before, and two are what a
-    rate that has just fallen had let out; a segment may be the timeout's or the probe's.
+    The rate is the largest one in the records around a packet.  One burst leaves as soon as it may, one
+    may be the end of the burst before, and a rate that has just fallen may have allowed two.  One more
+    segment may be a timeout's or a probe's.
     """
     if not len(packets.sent_t):
         return 0, None

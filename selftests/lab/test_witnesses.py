@@ -128,7 +128,8 @@ def test_a_changed_record_is_found(lab, geo, check):
                             & (records["arg"] > 0))
         for number in at[len(at) // 4::len(at) // 8]:
             records[field][number] = other(records[field][number])
-    checks_hit = {each.check for each in witnesses.hold(Changed(run, calls.STREAM, change)).differences}
+    comparison = witnesses.compare(Changed(run, calls.STREAM, change))
+    checks_hit = {each.check for each in comparison.differences}
     assert check in checks_hit
 
 
@@ -136,7 +137,7 @@ def test_a_changed_probe_is_found(lab, geo):
     def change(records):
         records["snd_cwnd"][len(records) // 2] += 1
     run = Changed(lab.run(slow(geo)), witnesses.PROBE, change)
-    assert [each.check for each in witnesses.hold(run).differences] == ["probe"]
+    assert [each.check for each in witnesses.compare(run).differences] == ["probe"]
 
 
 def test_growth_of_a_slow_applications_window_is_found(lab, geo):
@@ -150,7 +151,7 @@ def test_growth_of_a_slow_applications_window_is_found(lab, geo):
             records["cwnd"][flow] += more.astype("u4")
             records["cwnd_old"][flow] += (more - held[flow]).astype("u4")
         records["cwnd_limited"][held] = records["is_cwnd_limited"][held] = 1
-    differences = witnesses.hold(Changed(lab.run(slow(geo)), calls.STREAM, change)).differences
+    differences = witnesses.compare(Changed(lab.run(slow(geo)), calls.STREAM, change)).differences
     assert {each.policy for each in differences if each.check == "filled"} == set(CONTROLS)
 
 
@@ -159,7 +160,7 @@ def test_a_flow_that_is_not_paced_is_found(lab, geo):
     def change(records):
         records["pacing_status_old"] = records["pacing_status"] = 1
     run = Changed(lab.run(lossy(geo)), calls.STREAM, change)
-    differences = [each for each in witnesses.hold(run).differences if each.check == "paced"]
+    differences = [each for each in witnesses.compare(run).differences if each.check == "paced"]
     assert "hybla" in {each.policy for each in differences}
 
 

@@ -539,12 +539,12 @@ class Seen:
 def first_difference(change, **how):
     """Which checks find something in a run that was changed, and what of."""
     return {(difference.check, difference.wrong.what)
-            for difference in witnesses.hold(Seen(change=change, **how)).differences}
+            for difference in witnesses.compare(Seen(change=change, **how)).differences}
 
 
 @pytest.mark.parametrize("how", [{}, {"most": 30}, {"most": 13}, {"count": 12}, {"paced": 0}])
 def test_a_flow_by_hand_agrees(how):
-    held = witnesses.hold(Seen(**how))
+    held = witnesses.compare(Seen(**how))
     assert not held.differences, str(held.differences[0])
     assert all(held.counts[name] for name in held.counts if name != "paced")
     assert bool(held.counts["paced"]) == (how.get("paced", 1) == 1)
@@ -586,10 +586,10 @@ def test_growth_that_nothing_filled_is_found():
                     "pacing_rate_old": 0, "pacing_rate": 0}
             seen.probes[n]["snd_cwnd"] = 10 + n
     assert ("filled", "cwnd") in first_difference(greedy, most=13, paced=0)
-    held = witnesses.hold(Seen(change=greedy, most=13, paced=0))
+    held = witnesses.compare(Seen(change=greedy, most=13, paced=0))
     difference = next(each for each in held.differences if each.check == "filled")
     # In slow start it may grow to twice what is out.
-    assert 26 <= difference.wrong.found <= 32 and "13 segments were out" in difference.wrong.because
+    assert 26 <= difference.wrong.actual <= 32 and "13 segments were out" in difference.wrong.because
 
 
 @pytest.mark.parametrize("jump, at, is_found", [
@@ -628,7 +628,7 @@ def test_a_packet_left_to_the_device_to_cut_is_as_many_segments():
                 sends.append([t, at, size])
         assert max(size for _, _, size in sends) > MSS
         seen.sends[:] = sends
-    whole, held = witnesses.hold(Seen(paced=0)), witnesses.hold(Seen(paced=0, change=joined))
+    whole, held = witnesses.compare(Seen(paced=0)), witnesses.compare(Seen(paced=0, change=joined))
     assert not held.differences, str(held.differences[0])
     assert held.counts == whole.counts and held.counts["filled"] and held.counts["out"]
 
@@ -663,5 +663,5 @@ def test_sacked_segments_are_delivered():
         del seen.records[60]
         del seen.probes[60:66]
     seen = Seen(change=hole)
-    names = {difference.check for difference in witnesses.hold(seen).differences}
+    names = {difference.check for difference in witnesses.compare(seen).differences}
     assert "delivered" not in names and "acked" not in names

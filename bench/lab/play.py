@@ -32,7 +32,7 @@ def _check_options(scenario: Scenario, number: int, result: dict) -> None:
     flow = scenario.flows[number]
     if "options" not in result:
         return
-    ends = (flow.source, scenario.answers(flow))
+    ends = (flow.source, scenario.peer(flow))
     on = [job.sysctls(scenario, end) for end in ends]
     for name, bit, sysctl in NEGOTIATED:
         expected = all(settings.get(sysctl, "1") != "0" for settings in on)

@@ -34,7 +34,7 @@ def _satellites(run: Run) -> list[dict]:
 
 def proxied(run: Run, flow) -> bool:
     """Whether a proxy splits the flow."""
-    return run.scenario.answers(flow) != flow.to
+    return run.scenario.peer(flow) != flow.to
 
 
 def of_flow(run: Run, number: int) -> dict:

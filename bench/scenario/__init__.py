@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is played, as data: scenario files, their schema, satellite links, web traffic."""
+"""Scenarios as data: scenario files, their schema, satellite links, web traffic."""

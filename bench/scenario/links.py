@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m bench links: a hundred random links, as the data file bench/scenarios/satcc/links.toml.
+"""Write a hundred random links to the data file bench/scenarios/satcc/links.toml.
 
-The links are drawn from a fixed seed, so the file is the same each time; it is kept beside the others so
-that an experiment reads as data.  Rates, RTTs and queues are uniform in their logarithm.
+The links come from a fixed seed, so the file is the same each time.  It is in the repository so that the
+experiment is data like the others.  Rates, RTTs and queues are uniform in their logarithm.
 """
 
 import argparse
@@ -21,7 +21,7 @@ LOSS_PCT = (0.01, 5)
 REORDER_PCT = (0.1, 2)
 JITTER_MS = (1, 30)
 JITTER_EVERY_S = 0.5
-MANY_PACKETS = 100_000          # above, a flow lasts 30 s and not 60
+MANY_PACKETS = 100_000          # a flow with more packets lasts 30 s instead of 60 s
 FRAME_BITS = 1514 * 8
 
 HEAD = '''\
@@ -78,13 +78,13 @@ name = "link"
 
 
 def log_uniform(draw: random.Random, low: float, high: float) -> float:
-    """Rounded to three digits."""
+    """A random value with a uniform logarithm, rounded to three digits."""
     value = math.exp(draw.uniform(math.log(low), math.log(high)))
     return round(value, 2 - math.floor(math.log10(value)))
 
 
 def in_between(seconds: float, hop: str, stage: dict, **other) -> list[dict]:
-    """Two changes of a hop's forward stage: to other values for the middle third, and back."""
+    """Two changes of a hop's forward stage: to other values in the middle third of the run, and back."""
     return [{"at_s": seconds / 3, "hop": hop, "forward": {**stage, **other}},
             {"at_s": seconds * 2 / 3, "hop": hop, "forward": stage}]
 
@@ -127,7 +127,7 @@ def link(number: int) -> str:
 
 
 def toml(value) -> str:
-    """A value as TOML has it in one line."""
+    """A value as TOML, in one line."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key if key.isidentifier() else toml(key)} = {toml(entry)}"
                                 for key, entry in value.items()) + " }"
@@ -138,6 +138,7 @@ def toml(value) -> str:
 
 
 def text() -> str:
+    """The whole data file."""
     return HEAD + "".join(link(number) for number in range(1, LINKS + 1))
 
 

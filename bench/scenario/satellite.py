@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A hop's direction as a satellite link: what it can be.
+"""The schema of a hop's direction as a satellite link.
 
 No qdisc has time slots, bandwidth on demand, errors by size or by the clock, a delay that changes
-without reordering, or merges ACKs.  The helper guest/satlink.c has; lab/satlink.py starts it.
+without reordering, or merging of ACKs.  The helper guest/satlink.c has these; lab/satlink.py starts it.
 """
 
 import math
@@ -12,33 +12,35 @@ from ..errors import LabError
 from .schema import Table, one_of, real, whole
 
 PROGRAM = "satlink"
-# By side of a stage: its output device, the TUN before this device, the routing table behind the TUN.
+# Side of a stage -> its output device, the TUN before this device, the routing table behind the TUN.
 SIDES = {"forward": ("right", "sat-right", 101), "reverse": ("left", "sat-left", 102)}
-MAX_LAG = 64                # super-frames from a request to its grant, as satlink has room for
+MAX_LAG = 64                # super-frames from a request to its grant; satlink's limit
 MAC = one_of("bod", "tdma")
 PERCENT = real(0, 100)
 
 
 @dataclass(frozen=True)
 class Mac(Table):
-    """TDMA with bandwidth on demand (guest/satlink.c says how).  The defaults are the Skyplex
-    platform's of Caini et al. 2008, 3.3."""
+    """TDMA with bandwidth on demand, as guest/satlink.c describes it.
 
-    kind: MAC = "bod"                       # or tdma: the static share and no more
-    rate_kbit: real(1, 1e9) = 2112          # of the channel in a slot; 3.3, "Low Rate"
-    slots: whole(1, 10**6) = 48             # of a multi-frame; 3.3, N x L = 6 a frame x 8 frames
-    multiframes: whole(1, 10**6) = 3        # of a super-frame; 3.3
-    superframe_ms: real(0.001, 1e6) = 820   # 3.3; a grant is valid for one
-    static_kbit: real(0, 1e9) = 44          # always there, in whole slots; 3.3
-    cap_kbit: real(0, 1e9) = 1144           # with all that is on demand; 3.3, as 22 terminals are on
-    allocation_ms: real(0, 1e8) = 1346      # a request to its grant, at the super-frame after that; 3.3
-    # Of a slot, what carries no IP: guard times, cell headers, signalling.  5.1: of 2 Mbit/s of UDP
-    # (taken as iperf's: 1470 bytes in packets of 1498) 48 % are lost, so 1060 kbit/s of IP pass.
+    The defaults are those of the Skyplex platform in Caini et al. 2008, section 3.3.
+    """
+
+    kind: MAC = "bod"                       # tdma: only the static share
+    rate_kbit: real(1, 1e9) = 2112          # rate of the channel in a slot; 3.3, "Low Rate"
+    slots: whole(1, 10**6) = 48             # slots of a multi-frame; 3.3, N x L = 6 a frame x 8 frames
+    multiframes: whole(1, 10**6) = 3        # multi-frames of a super-frame; 3.3
+    superframe_ms: real(0.001, 1e6) = 820   # 3.3; a grant is valid for one super-frame
+    static_kbit: real(0, 1e9) = 44          # always granted, in whole slots; 3.3
+    cap_kbit: real(0, 1e9) = 1144           # largest rate, with the static share; 3.3, for 22 terminals
+    allocation_ms: real(0, 1e8) = 1346      # from a request to its grant, at the next super-frame; 3.3
+    # Share of a slot without IP: guard times, cell headers, signalling.  In 5.1, 48 % of 2 Mbit/s of UDP
+    # are lost, so 1060 kbit/s of IP pass (if they are iperf's: 1470 bytes in packets of 1498).
     overhead_pct: PERCENT = 7.4
-    # Phase of the first super-frame after the flows' start; -1: drawn from the seed.
+    # Phase of the first super-frame after the flows' start; -1: random, by the seed.
     phase_ms: real(-1, 1e6) = 0
-    queue_bytes: whole(1, 10**9) = 1_000_000    # in front of the slots: the gateway's; 5.2
-    queue_packets: whole(0, 10**6) = 0      # or in packets
+    queue_bytes: whole(1, 10**9) = 1_000_000    # the gateway's queue before the slots; 5.2
+    queue_packets: whole(0, 10**6) = 0      # the queue in packets; 0: queue_bytes is the limit
 
     @property
     def granularity_kbit(self) -> float:
@@ -64,7 +66,7 @@ class Mac(Table):
 
     @property
     def lag(self) -> int:
-        """Super-frames from the one at whose start a request is made to the one it holds for."""
+        """Number of super-frames from a request, at a super-frame's start, to the one with its grant."""
         return max(1, math.ceil(self.allocation_ms / self.superframe_ms))
 
     def ip_kbit(self, slots: int) -> float:
@@ -96,16 +98,16 @@ class Mac(Table):
 
 @dataclass(frozen=True)
 class Errors(Table):
-    """Loss on the air, one of three: by bits, by fades, by coded frames."""
+    """Loss on the air by one of three models: bit errors, fades, or coded frames."""
 
-    ber: real(0, 0.5) = 0           # a packet of n bytes is lost with 1 - (1 - ber)^(8n)
+    ber: real(0, 0.5) = 0           # a packet of n bytes is lost with probability 1 - (1 - ber)^(8n)
     good_s: real(0, 1e6) = 0        # mean length of the good state, exponential, by the clock
-    bad_s: real(0, 1e6) = 0         # and of a fade
-    loss_good_pct: PERCENT = 0      # of the packets, in either
-    loss_bad_pct: PERCENT = 100
-    frame_bytes: whole(0, 10**6) = 0    # of a coded frame; each packet with a byte in a bad one is lost
-    frame_ms: real(0, 1e6) = 0      # its time on the air
-    frame_loss_pct: PERCENT = 0     # of the frames
+    bad_s: real(0, 1e6) = 0         # mean length of a fade
+    loss_good_pct: PERCENT = 0      # lost packets in the good state
+    loss_bad_pct: PERCENT = 100     # lost packets in a fade
+    frame_bytes: whole(0, 10**6) = 0    # of a coded frame; a packet with a byte in a bad frame is lost
+    frame_ms: real(0, 1e6) = 0      # duration of a coded frame
+    frame_loss_pct: PERCENT = 0     # bad frames
 
     def mean_loss(self, size: int) -> float:
         """The mean loss of packets of this many bytes, by bit errors or by fades."""
@@ -121,7 +123,7 @@ class Errors(Table):
         if sum(models) != 1:
             raise ValueError("one of ber, good_s with bad_s, frame_bytes")
         if models[1] and not (self.good_s and self.bad_s):
-            raise ValueError("good_s and bad_s are above 0")
+            raise ValueError("good_s and bad_s must be above 0")
         if models[2] and not self.frame_ms:
             raise ValueError("frame_bytes needs frame_ms")
 
@@ -147,7 +149,7 @@ def rules(stage) -> None:
     if stage.merge_ms and stage.mac:
         raise ValueError("merge_ms cannot be combined with mac; put it on the hop before")
     if stage.mac and stage.errors and stage.errors.good_s:
-        # satlink has one log, and both have rows of their own for it.
+        # satlink has one log, and the two write different rows to it.
         raise ValueError("errors.good_s cannot be combined with mac; put the errors on the next hop")
     if stage.delay_series:
         if stage.delay_ms:
@@ -158,7 +160,7 @@ def rules(stage) -> None:
 
 
 def links(scenario) -> list[tuple]:
-    """Every direction of a hop that satlink plays: (hop's name, side, stage)."""
+    """(hop's name, side, stage) of every direction that satlink plays."""
     return [(hop.name, side, getattr(hop, side)) for hop in scenario.hops for side in SIDES
             if getattr(hop, side).is_satellite]
 

@@ -42,7 +42,7 @@ never share a hop, or the queue's limit would count the packets in flight.
     at = "gateway"
     delay_ms = 25                                   # added to the round trips of this host
 
-The row is  sender - hops - receiver.  A flow goes from `source` to `to`; the defaults are sender and
+The row is  sender - hops - receiver.  A flow goes from `source` to `to`, by default from sender to
 receiver.
 """
 
@@ -59,7 +59,7 @@ from ..errors import LabError
 from . import satellite, schema, traffic
 from .schema import Command, CongestionControl, Flag, Line, Name, key, one_of, real, text, whole
 
-ETHERNET_BYTES = 14         # what a qdisc counts on top of an IP packet
+ETHERNET_BYTES = 14         # a qdisc counts these beside an IP packet
 TCP_IPV4_BYTES = 52         # IPv4 20, TCP 20, timestamps 12
 TCP_IPV6_BYTES = 72
 FIRST_PORT = 5001           # of the first flow, at the receiver
@@ -74,7 +74,7 @@ SECONDS = real(0, 1e6)
 PERCENT = real(0, 100)
 MBIT = real(0, 1e6)
 ENDS = ("sender", "receiver")
-# Namespaces of the ends, and devices that a hop or a host beside the line has.
+# Names of the ends' namespaces, and of devices on hops and hosts.
 TAKEN = {*ENDS, "left", "right", "lo"}
 
 SETTING = schema.allowed(
@@ -91,10 +91,10 @@ MODULES = schema.mapping(text("a module's name", "[A-Za-z0-9_]+"), schema.mappin
 
 @dataclass(frozen=True)
 class Red(schema.Table):
-    """Random early detection (Floyd & Jacobson 1993), whose average counts in full segments.
+    """Random early detection (Floyd & Jacobson 1993), with an average in full segments.
 
-    The defaults are the paper's and ns-2's: weight 0.002, and a tenth of the packets at the upper
-    threshold, above which every packet goes.
+    The defaults are the paper's and ns-2's: weight 0.002, and a drop probability of 0.1 at the upper
+    threshold.  Above it RED drops every packet.
     """
 
     min_packets: whole(1, 10**6) = 5
@@ -107,8 +107,11 @@ class Red(schema.Table):
         return round(-math.log2(self.weight))
 
     def burst_packets(self) -> int:
-        """The `burst` that makes tc choose the weight: it takes the largest with which an average
-        that starts at nothing stays below the lower threshold for so many packets more."""
+        """The `burst` from which tc computes this weight.  Raises ValueError if there is none.
+
+        tc takes the largest weight with which an average that starts at 0 stays below the lower
+        threshold for `burst` packets.
+        """
         for burst in range(self.min_packets + 1, 100_000):
             above = burst + 1 - self.min_packets
             fits = (log for log in range(1, 32) if above <= (1 - (1 - 2.0 ** -log) ** burst) * 2 ** log)
@@ -118,9 +121,9 @@ class Red(schema.Table):
 
     def rules(self) -> None:
         if not self.min_packets < self.max_packets:
-            raise ValueError("min_packets is below max_packets")
+            raise ValueError("min_packets must be below max_packets")
         if 2.0 ** -self.log_weight != self.weight:
-            raise ValueError("weight is a power of two")
+            raise ValueError("weight must be a power of two")
         self.burst_packets()
 
 
@@ -132,24 +135,24 @@ AQM = one_of("", *AQMS)
 class Stage(schema.Table):
     """One direction of a hop.  Delay in ms, loss in percent, rate in Mbit/s."""
 
-    rate_mbit: MBIT = 0             # 0: no bottleneck here
-    queue_bdp: real(0, 1e6) = 0   # the queue, as a part of rate x base RTT, or
+    rate_mbit: MBIT = 0             # 0: the stage is no bottleneck
+    queue_bdp: real(0, 1e6) = 0     # the queue as a part of rate x base RTT, or
     queue_packets: whole(0, 10**6) = 0      # in packets, or
     queue_bytes: whole(0, 10**9) = 0        # in bytes of frames
-    aqm: AQM = ""                   # drop-tail, or one of AQMS with the queue as its limit
+    aqm: AQM = ""                   # "": drop-tail; else one of AQMS, with the queue as its limit
     red: Red | None = None
     delay_ms: MS = 0
     loss_pct: PERCENT = 0
     ecn: Flag = False               # mark ECN-capable packets instead of losing or dropping them early
     reorder_pct: PERCENT = 0        # percentage of packets that skip the delay and overtake
     duplicate_pct: PERCENT = 0
-    # With one of these the guest's satlink plays the stage, its delay_ms too (lab/satlink.py).
+    # With one of the next keys the guest's satlink plays the stage, with its delay_ms (lab/satlink.py).
     mac: satellite.Mac | None = None
     errors: satellite.Errors | None = None
-    # [[s, ms], ...]: the delay from this time after the flows' start on
+    # [[s, ms], ...]: from s after the flows' start on the delay is ms
     delay_series: pydantic.conlist(tuple[SECONDS, MS], min_items=1) = ()
-    # A flow's pure ACKs are merged: only the newest leaves, merge_ms after the first one arrived, or
-    # once it acknowledges merge_bytes more than the last that left (0: no such limit).
+    # Merge a flow's pure ACKs: only the newest leaves, merge_ms after the arrival of the first one, or
+    # once it acknowledges merge_bytes more than the last ACK that left (0: no such limit).
     # guest/satlink.c has the exact rule.
     merge_ms: MS = 0
     merge_bytes: whole(0, 2**31 - 1) = 0
@@ -160,12 +163,12 @@ class Stage(schema.Table):
 
     @property
     def queue_kind(self) -> str:
-        """The qdisc that the bottleneck's queue is."""
+        """The qdisc of the bottleneck's queue."""
         return self.aqm or ("bfifo" if self.queue_bytes else "pfifo")
 
     @property
     def is_line(self) -> bool:
-        """A stretch of link that netem plays, as against a bottleneck or nothing."""
+        """Whether netem plays the stage: it has delay or loss, and is no bottleneck."""
         return not self.is_satellite and bool(self.delay_ms or self.loss_pct or self.duplicate_pct)
 
     @property
@@ -181,9 +184,9 @@ class Stage(schema.Table):
         if self.is_satellite:
             satellite.rules(self)
         if self.rate_mbit and self.is_line:
-            raise ValueError("a rate and a delay or loss in one stage; put them on two hops")
+            raise ValueError("a stage cannot have both a rate and a delay or loss; put them on two hops")
         if 0 < self.rate_mbit < SLOWEST_MBIT:
-            raise ValueError(f"rate_mbit is 0 or at least {SLOWEST_MBIT:g}")
+            raise ValueError(f"rate_mbit must be 0 or at least {SLOWEST_MBIT:g}")
         queues = [bool(queue) for queue in (self.queue_bdp, self.queue_packets, self.queue_bytes)]
         if self.rate_mbit and sum(queues) != 1:
             raise ValueError("a rate needs one of queue_bdp, queue_packets and queue_bytes")
@@ -192,7 +195,7 @@ class Stage(schema.Table):
         if self.queue_bytes and self.aqm not in ("", "red"):
             raise ValueError(f"{self.aqm} counts packets, not bytes")
         if bool(self.red) != (self.aqm == "red"):
-            raise ValueError('aqm = "red" goes with red, which says when it drops')
+            raise ValueError('aqm = "red" and the table red need each other')
         if self.reorder_pct and not self.delay_ms:
             raise ValueError("reorder_pct needs a delay")
         if self.ecn and not (self.loss_pct or self.aqm):
@@ -201,8 +204,10 @@ class Stage(schema.Table):
 
 @dataclass(frozen=True)
 class Hop(schema.Table):
-    """A router.  With pep it is a proxy that splits the TCP connections to what is further right, out
-    of the end hosts' sight; those it makes itself have pep's congestion control by their route."""
+    """A router.  With pep it is a transparent proxy, which splits the TCP connections between the ends.
+
+    pep: the congestion control of the proxy's own connections toward the receiver, set by their route.
+    """
 
     name: Name
     forward: Stage = Stage()
@@ -217,7 +222,7 @@ class Hop(schema.Table):
 
 @dataclass(frozen=True)
 class LinkChange(schema.Table):
-    """From at_s after the flows' start on, a hop's stages are these; None leaves one alone."""
+    """A change of a hop's stages, at_s after the flows' start.  None does not change a stage."""
 
     at_s: SECONDS
     hop: Name
@@ -229,16 +234,16 @@ class LinkChange(schema.Table):
             raise ValueError("a change needs forward, reverse or both")
 
 
-# What sends: the lab's lean sender; iperf3; iperf3's UDP at a constant rate; short transfers, each
-# on a connection of its own; replies that a client asks for one after the other; a web page.
+# The sending program: the lab's sender (guest/flow.c); iperf3; iperf3's UDP at a constant rate; short
+# transfers, each on its own connection; replies that a client requests one after the other; a web page.
 TOOL = one_of("flow", "iperf3", "udp", "background", "requests", "page")
 
 
 @dataclass(frozen=True)
 class Flow(schema.Table):
-    """Traffic from `source` to `to`, start_s after the first flow: for TCP transfers, `bytes` or
-    `seconds`.
+    """Traffic from `source` to `to`, which begins start_s after the first flow.
 
+    A TCP transfer has `bytes` or `seconds`.
     changes: [[ms, "cc"], ...], changes of congestion control on the live socket.
     """
 
@@ -249,26 +254,26 @@ class Flow(schema.Table):
     tool: TOOL = "flow"
     source: Name = "sender"
     to: Name = "receiver"
-    rate_mbit: MBIT = 0             # of udp, payload; of background, the mean
-    law: SIZE_LAW = ""              # of background and requests, a size law, see traffic.py
-    count: whole(0, 10**5) = 0      # of requests
-    objects: tuple[whole(1, 10**9), ...] = ()       # of page: bytes of each, fetched in this order
+    rate_mbit: MBIT = 0             # udp: the payload's rate; background: the mean rate
+    law: SIZE_LAW = ""              # background, requests: the law of the sizes, see traffic.py
+    count: whole(0, 10**5) = 0      # requests: their number
+    objects: tuple[whole(1, 10**9), ...] = ()       # page: bytes of each object, in order
     changes: tuple[tuple[MS, CongestionControl], ...] = ()
     pause_ms: whole(0, 10**6) = 0   # the pause between the two halves of bytes
     write_bytes: whole(0, 256 << 10) = 0    # bytes of each write of the application
     write_ms: whole(0, 10**6) = 0   # interval of these writes; 0: the application writes all it can
     passive: Flag = False           # the receiver connects, the sender answers as a server
     fastopen: Flag = False          # TCP Fast Open, without a cookie
-    mptcp: Flag = False             # over Multipath TCP; cc is that of every subflow
-    reconnect: Flag = False         # bytes twice, the socket disconnected and connected in between
-    routed: Flag = False            # cc is what its route gives it: nothing else asks for it
-    listener: CongestionControl = ""    # of a passive sender: its listening socket has this one, not cc
+    mptcp: Flag = False             # over Multipath TCP; every subflow has cc
+    reconnect: Flag = False         # send `bytes`, connect the same socket again, send `bytes` again
+    routed: Flag = False            # only the flow's route sets cc, and no program
+    listener: CongestionControl = ""    # the congestion control of a passive sender's listening socket
 
     def rules(self) -> None:
         if not all(self.names):
-            raise ValueError("cc and changes: a congestion control has a name")
+            raise ValueError("cc and changes: a congestion control must have a name")
         if self.tool in ("flow", "iperf3") and bool(self.bytes) == bool(self.seconds):
-            raise ValueError("either bytes or seconds")
+            raise ValueError("exactly one of bytes and seconds")
         needs = {"udp": ("seconds", "rate_mbit"), "background": ("seconds", "rate_mbit", "law"),
                  "requests": ("law", "count"), "page": ("objects",)}.get(self.tool, ())
         for name in ("bytes", "seconds", "rate_mbit", "law", "count", "objects"):
@@ -283,93 +288,98 @@ class Flow(schema.Table):
         if self.passive and (self.mptcp or self.reconnect) or self.listener and not self.passive:
             raise ValueError("mptcp and reconnect are for connecting flows, listener for passive ones")
         if self.routed and (self.tool not in ("flow", "page") or self.changes or self.listener):
-            raise ValueError("routed is for flow and page, and goes without changes and listener")
+            raise ValueError("routed is for flow and page, without changes and listener")
         if self.reconnect and not self.bytes:
-            raise ValueError("reconnect goes with bytes")
+            raise ValueError("reconnect needs bytes")
         if bool(self.write_ms) != bool(self.write_bytes):
-            raise ValueError("write_bytes goes with write_ms")
+            raise ValueError("write_bytes and write_ms need each other")
 
     @property
     def names(self) -> list[str]:
-        """Every congestion control the flow runs with, in order."""
+        """Every congestion control of the flow, in order."""
         return [self.cc, *(cc for _, cc in self.changes)]
 
 
 @dataclass(frozen=True)
 class Host(schema.Table):
-    """Settings of one end.  Those of the route have ip-route(8)'s names; 0 does not set them."""
+    """Settings of one end.  The route's settings have ip-route(8)'s names; 0 does not set one."""
 
     initcwnd: whole(0, 10**6) = 0
     initrwnd: whole(0, 10**6) = 0
     quickack: whole(0, 1) = 0
     ssthresh: whole(0, 2**31 - 1) = 0
-    window: whole(0, 2**30) = 0     # bytes: the most it advertises
+    window: whole(0, 2**30) = 0     # largest advertised window, bytes
     rto_min_ms: whole(0, 120_000) = 0
     sysctl: SYSCTLS = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Leaf(schema.Table):
-    """An end host beside the line, attached to a hop.  Its delay is on the hop's side, on what goes
-    to it: a host with a delay of its own would take the link's packets for unsent."""
+    """An end host beside the line, at a hop.
 
-    name: Name                      # also of the hop's device toward it
+    Its delay is on the hop's device toward it.  With a delay on the host itself, its TCP would count the
+    packets on the link as not yet sent (TSQ).
+    """
+
+    name: Name                      # also the name of the hop's device toward it
     at: Name
     delay_ms: MS = 0
     settings: Host = Host()
 
 
 def _slowest(stages: list[tuple[int, Stage]]) -> tuple[int, Stage] | None:
-    """Of (hop's number, stage) the one with the least rate, the first of equals."""
+    """The (hop's number, stage) with the lowest rate, the first of equals; None without a rate."""
     rated = [(number, stage) for number, stage in stages if stage.speed_mbit]
     return min(rated, key=lambda pair: pair[1].speed_mbit) if rated else None
 
 
 @dataclass(frozen=True)
 class Scenario(schema.Table):
+    """An experiment; the module's docstring has the keys of its file."""
+
     title: Line
     hops: pydantic.conlist(Hop, min_items=1) = key("hop")
     flows: pydantic.conlist(Flow, min_items=1) = key("flow")
     seed: whole(0, 10**9) = 1
     family: FAMILY = 4
-    # Below SLIP's 296 a segment has no room for the least MSS; a bottleneck's bucket is for 1500.
+    # Below SLIP's 296 a segment has no room for the smallest MSS; a bottleneck's bucket has 1500.
     mtu: whole(296, 1500) = 1500
-    max_seconds: whole(1, 10**6) = 900  # a run that takes longer, in its own time, has failed
-    capture: Flag = True                # packets at the sender and behind the bottleneck
-    captures: tuple[CAPTURE, ...] = ("sender", "bottleneck")    # where capture is
+    max_seconds: whole(1, 10**6) = 900  # the run fails if it takes longer in virtual time
+    capture: Flag = True                # capture packets
+    captures: tuple[CAPTURE, ...] = ("sender", "bottleneck")    # places of the captures
     trace: tuple[EVENT, ...] = ("tcp:tcp_probe", "satcc:cc_call")
-    traced: tuple[whole(0, 10**6), ...] = ()    # only these flows; none: all
+    traced: tuple[whole(0, 10**6), ...] = ()    # numbers of the flows to trace; (): all
     modules: MODULES = field(default_factory=dict)      # module -> its parameters, as for modprobe
     sender: Host = Host()
     receiver: Host = Host()
     leaves: tuple[Leaf, ...] = key("host", default=())
-    commands: tuple[Command, ...] = ()  # shell lines run in the background when flows start
+    commands: tuple[Command, ...] = ()  # shell lines that run in the background from the flows' start on
     changes: tuple[LinkChange, ...] = key("change", default=())     # of the links, while flows run
     offload: Flag = False               # leave TSO, GSO and GRO on: packets of up to 64 KB
-    # So long after the flows' start, what each sending socket and each queue has counted by then is
-    # written down (job.sample_name()): a rate without a capture, and without the start.
+    # Times after the flows' start at which the run records the counters of each sending socket and each
+    # queue (job.sample_name()).  They give a rate without a capture, and without the start.
     samples_s: tuple[SECONDS, ...] = ()
-    before: tuple[Command, ...] = ()    # shell lines run when all is set up, before any flow,
-    after: tuple[Command, ...] = ()     # and when the last flow has ended
+    before: tuple[Command, ...] = ()    # shell lines that run after the set-up, before any flow
+    after: tuple[Command, ...] = ()     # shell lines that run after the end of the last flow
 
-    # -- what follows from it -------------------------------------------------
+    # -- derived values -------------------------------------------------------
 
     @property
     def base_rtt_s(self) -> float:
-        """Propagation delay of the whole line there and back, s; see rtt_s()."""
+        """Propagation RTT of the whole line, s; see rtt_s()."""
         return (self._delay_ms("sender", "receiver") + self._delay_ms("receiver", "sender")) / 1e3
 
     def _node(self, end: str) -> int:
-        """Where an end is on the row sender, hops, receiver; a host beside the line is at its hop."""
+        """An end's index in the row sender, hops, receiver; a host beside the line has its hop's."""
         order = ["sender", *(hop.name for hop in self.hops), "receiver"]
         at = {leaf.name: leaf.at for leaf in self.leaves}
         return order.index(at.get(end, end))
 
     def stages(self, source: str, to: str) -> list[tuple[int, Stage]]:
-        """(number of the hop, its stage) of each that a packet from one end to another passes.
+        """(hop's number, stage) of each stage that a packet from one end to another passes.
 
-        A hop's forward stage is on what leaves it toward the receiver, its reverse stage on what leaves
-        it toward the sender: from or to a host beside the line a packet passes the stage of the hop
+        A hop's forward stage is for packets that leave it toward the receiver, its reverse stage for
+        those toward the sender.  A packet from or to a host beside the line passes the stage of the hop
         where it begins, and not that of the hop where it ends.
         """
         first, last = self._node(source), self._node(to)
@@ -383,26 +393,27 @@ class Scenario(schema.Table):
         first, last = self._node(flow.source), self._node(flow.to)
         return range(max(first, 1) - 1, max(last, 1) - 1)
 
-    def answers(self, flow: Flow) -> str:
-        """Who has the other end of a flow's connection at its source: whom it goes to, or the first
-        proxy on its way, if it goes between the ends of the line and its source connects."""
+    def peer(self, flow: Flow) -> str:
+        """The node at the other end of the source's TCP connection.
+
+        It is the first proxy on the way, if the flow goes between the ends of the line and its source
+        connects; else it is the flow's `to`.
+        """
         proxies = [hop.name for hop in self.hops if hop.pep]
         if not proxies or flow.passive or {flow.source, flow.to} != {"sender", "receiver"}:
             return flow.to
         return proxies[0 if flow.source == "sender" else -1]
 
     def _delay_ms(self, source: str, to: str) -> float:
-        """Propagation delay one way: of the stages, and of the host it ends at, whose delay is on what
-        goes to it."""
+        """One-way propagation delay of the stages, and of a host beside the line at its end, ms."""
         return sum(stage.base_delay_ms for _, stage in self.stages(source, to)) \
             + sum(leaf.delay_ms for leaf in self.leaves if leaf.name == to)
 
     def rtt_s(self, flow: Flow) -> float:
-        """A flow's RTT wherever the bench speaks of one: the propagation delay of the stages that its
-        data passes and of those that its ACKs pass, s.
+        """A flow's RTT: the propagation delay of the stages that its data and its ACKs pass, s.
 
-        Without queues, serialisation, time slots and what a [[change]] makes of it; the least of a
-        delay_series.  Of a flow through a proxy it is that of both connections together.
+        It is without queues, serialisation, time slots and the effect of a [[change]], and it takes the
+        smallest delay of a delay_series.  For a flow through a proxy it is the sum of both connections'.
         """
         return (self._delay_ms(flow.source, flow.to) + self._delay_ms(flow.to, flow.source)) / 1e3
 
@@ -422,46 +433,49 @@ class Scenario(schema.Table):
 
     @property
     def bottleneck(self) -> tuple[int, Stage] | None:
-        """The slowest forward stage: (its hop's number, it)."""
+        """(hop's number, stage) of the slowest forward stage, or None."""
         return _slowest(list(enumerate(hop.forward for hop in self.hops)))
 
     def bottleneck_of(self, flow: Flow) -> tuple[int, Stage] | None:
-        """The slowest stage that a flow's data passes: (its hop's number, it)."""
+        """(hop's number, stage) of the slowest stage that a flow's data passes, or None."""
         return _slowest(self.stages(flow.source, flow.to))
 
     def packet_bytes(self, stage: Stage) -> int:
-        """The bytes of a full segment at a stage: time slots carry IP, a qdisc counts the Ethernet
-        header too."""
+        """The bytes of a full segment at a stage: those of IP in time slots, those of the Ethernet frame
+        at a qdisc."""
         return self.mtu if stage.mac else self.frame_bytes
 
     @property
     def net_rate_bps(self) -> float:
-        """Payload bits per second of the bottleneck when it is never idle."""
+        """Payload rate of the bottleneck when it is never idle, bit/s."""
         if not self.bottleneck:
             raise LabError("this scenario has no bottleneck")
         stage = self.bottleneck[1]
         return stage.speed_mbit * 1e6 * self.mss / self.packet_bytes(stage)
 
     def ideal_s(self, size: int) -> float:
-        """The time no sender can beat, first SYN to the ACK of the last byte: the payload at
-        the net rate, one RTT for the handshake and one for the last byte and its ACK."""
+        """The shortest possible time from the first SYN to the ACK of the last byte, s.
+
+        It is the payload at the net rate, one RTT for the handshake, and one RTT for the last byte and
+        its ACK.
+        """
         return size * 8 / self.net_rate_bps + 2 * self.base_rtt_s
 
     def bdp_packets(self, stage: Stage, rtt_s: float | None = None) -> int:
-        """The bandwidth-delay product wherever the bench speaks of one: full segments, each with the
-        headers that the rate counts, that a stage sends in an RTT (the line's, if of no other), the last
-        begun one included."""
+        """The BDP of a stage, in full segments with the headers that the rate counts, rounded up.
+
+        rtt_s: None for the line's RTT.
+        """
         rtt_s = self.base_rtt_s if rtt_s is None else rtt_s
         return math.ceil(stage.speed_mbit * 1e6 * rtt_s / 8 / self.packet_bytes(stage))
 
     def flow_bdp_packets(self, flow: Flow) -> int | None:
-        """The same of a flow: its own bottleneck and RTT.  None: nothing on its way has a rate."""
+        """The BDP of a flow's own bottleneck and RTT; None if no stage on its way has a rate."""
         slowest = self.bottleneck_of(flow)
         return self.bdp_packets(slowest[1], self.rtt_s(flow)) if slowest else None
 
     def queue_packets(self, stage: Stage) -> int:
-        """A bottleneck's queue in packets: as given, in full segments, or from the bandwidth-delay
-        product."""
+        """A bottleneck's queue in packets, from queue_packets, queue_bytes or queue_bdp."""
         if stage.mac:
             return stage.mac.queue_packets or math.ceil(stage.mac.queue_bytes / self.mtu)
         if stage.queue_packets:
@@ -471,10 +485,9 @@ class Scenario(schema.Table):
         return max(1, math.ceil(stage.queue_bdp * self.bdp_packets(stage)))
 
     def flight_packets(self) -> int:
-        """More packets than can ever be on a delay stage at once.
+        """A limit for netem: more packets than can be on a delay stage at once.
 
-        The fastest rate of the path times the longest delay, in minimal frames: a limit for
-        netem that its delay line cannot reach.
+        It is twice the fastest rate of the path times the longest delay, in minimal frames.
         """
         fastest = max([s.rate_mbit for hop in self.hops for s in (hop.forward, hop.reverse)] or [0])
         stages = [s for hop in (*self.hops, *self.changes) for s in (hop.forward, hop.reverse) if s]
@@ -484,11 +497,11 @@ class Scenario(schema.Table):
         return max(1000, 2 * math.ceil(fastest * 1e6 * longest / 1e3 / 8 / 66))
 
     def socket_bytes(self) -> int:
-        """Socket buffers that never bound a flow: kernel memory of four times BDP plus queue."""
+        """Bytes of socket buffers that never limit a flow: memory for four times BDP and queue."""
         if not self.bottleneck:
             return 16 << 20
         stage = self.bottleneck[1]
-        # In frames, for time slots too.
+        # The BDP is in Ethernet frames, for time slots too.
         packets = self.bdp_packets(Stage(rate_mbit=stage.speed_mbit)) + self.queue_packets(stage)
         return max(4 << 20, 4 * packets * 2304)     # 2304: truesize of a full segment
 
@@ -503,18 +516,18 @@ class Scenario(schema.Table):
         return ("papers",) * any(needs) + ("wireguard",) * self._runs("wireguard")
 
     def _runs(self, word: str) -> bool:
-        """The scenario's own shell lines have it."""
+        """Whether a shell line of the scenario has this word."""
         return any(word in line for line in (*self.before, *self.commands))
 
     def check(self) -> "Scenario":
-        """The scenario itself, if a file could describe it; raises LabError otherwise."""
+        """Return the scenario.  Raises LabError if a scenario file could not describe it."""
         schema.read(Scenario, self, self.title)
         return self
 
     def rules(self) -> None:
         names = [hop.name for hop in self.hops]
         if len(set(names)) != len(names):
-            raise ValueError("hop: two have the same name")
+            raise ValueError("hop: two hops have the same name")
         if self.family == 6 and self.mtu < IPV6_LEAST_MTU:
             raise ValueError(f"mtu: at least {IPV6_LEAST_MTU} with family 6")
         self._check_ends(names)
@@ -525,10 +538,10 @@ class Scenario(schema.Table):
             for side in ("forward", "reverse"):
                 stage, base = getattr(change, side), getattr(self.hops[names.index(change.hop)], side)
                 if stage and not (stage.is_line and base.is_line or stage.rate_mbit and base.rate_mbit):
-                    raise ValueError(f"change[{number}].{side}: delay and loss can change, or a rate; "
-                                     "neither the other")
+                    raise ValueError(f"change[{number}].{side}: a stage with delay or loss can only get "
+                                     "delay or loss, and a bottleneck only a rate")
         if not set(self.traced) <= set(range(len(self.flows))):
-            raise ValueError("traced: numbers of flows")
+            raise ValueError("traced: a flow with this number does not exist")
         if len(self.hops) + 1 + len(self.leaves) > MOST_LINKS:
             raise ValueError(f"more than {MOST_LINKS} links")
 
@@ -542,10 +555,10 @@ class Scenario(schema.Table):
             ends.append(leaf.name)
         for number, flow in enumerate(self.flows):
             if flow.source not in ends or flow.to not in ends or flow.source == flow.to:
-                raise ValueError(f"flow[{number}]: source and to are two of {', '.join(ends)}")
+                raise ValueError(f"flow[{number}]: source and to must be two of {', '.join(ends)}")
 
     def _check_stages(self) -> None:
-        """A queue or a stretch of link that no flow crosses, in either direction, is a mistake."""
+        """Raise ValueError for a queue or a link that no flow crosses in either direction."""
         crossed = [each for flow in self.flows
                    for ends in ((flow.source, flow.to), (flow.to, flow.source))
                    for each in self.stages(*ends)]
@@ -559,13 +572,13 @@ class Scenario(schema.Table):
         return dataclasses.asdict(self)
 
     def digest(self) -> str:
-        """SHA-256 of the scenario's meaning: the title is not part of it."""
+        """SHA-256 over the scenario without its title."""
         meaning = {key: value for key, value in self.as_dict().items() if key != "title"}
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 
 
 def from_dict(data: dict, where: str = "scenario", at: tuple = ()) -> Scenario:
-    """A checked scenario from parsed TOML, whose lists are called `hop`, `host`, `flow`, `change`.
+    """A checked scenario from parsed TOML, with the lists `hop`, `host`, `flow` and `change`.
 
     at: the keys that lead to it in the file.
     """
@@ -573,5 +586,5 @@ def from_dict(data: dict, where: str = "scenario", at: tuple = ()) -> Scenario:
 
 
 def load(path: Path) -> Scenario:
-    """Read a scenario file."""
+    """Read a scenario file.  Raises LabError."""
     return from_dict({"title": path.stem, **schema.parsed(path)}, str(path))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Data files as frozen dataclasses, checked by pydantic.
 
-A dataclass that inherits Table is what a TOML table may have: its fields are the keys, their types say
-which values are allowed, rules() which of them go together.  read() makes one of parsed TOML; what is
-wrong becomes one line that names the file, the key, its value and what is allowed:
+A dataclass that inherits Table describes a TOML table.  Its fields are the keys, their types define the
+allowed values, and rules() checks that the values fit together.  read() makes such an object from parsed
+TOML.  An error is one line with the file, the key, its value and the allowed values:
 
     geo.toml: flow[0].bytes = -5: a whole number from 0 to 1000000000000
 """
@@ -20,7 +20,7 @@ from pydantic.error_wrappers import ErrorWrapper
 
 from ..errors import LabError
 
-SHOWN_CHARACTERS = 60           # of a wrong value
+SHOWN_CHARACTERS = 60           # of a wrong value in a message
 
 
 class NotAllowed(pydantic.PydanticValueError):
@@ -42,9 +42,10 @@ class _Config(pydantic.BaseConfig):
 # ---- values ----------------------------------------------------------------
 
 def allowed(description: str, fits, **about) -> type:
-    """A field's type: the values that `fits` says yes to, unchanged.
+    """A field's type: the values for which `fits` returns true.
 
-    about: what a test wants to know of it.
+    description: the allowed values, for messages.
+    about: attributes of the type, for tests.
     """
     def checked(value):
         if not fits(value):
@@ -61,7 +62,7 @@ def whole(low: int, high: int) -> type:
 
 
 def real(low: float, high: float) -> type:
-    """An integer stays an integer, since job scripts print the value of the file."""
+    """A number; an integer stays an integer, since job scripts print the value in the file."""
     return allowed(f"a number from {low:.15g} to {high:.15g}", low=low, high=high,
                    fits=lambda value: type(value) in (int, float) and low <= value <= high)
 
@@ -78,7 +79,7 @@ def text(description: str, pattern: str) -> type:
 
 
 def mapping(key: type, value: type) -> type:
-    """A table whose keys are not known beforehand.  pydantic's own dict would take a list of pairs."""
+    """A table with any keys of a type.  (pydantic's own dict would accept a list of pairs.)"""
     model = pydantic.create_model("Mapping", __config__=_Config, __root__=(dict[key, value], ...))
 
     def checked(given):
@@ -120,6 +121,8 @@ def computed(**field) -> dataclasses.Field:
 
 
 class Table:
+    """The base class of tables in data files."""
+
     def rules(self) -> None:
         """Check that the values fit together; raises ValueError if they do not."""
 
@@ -139,7 +142,7 @@ class Table:
 
     @classmethod
     def keys(cls) -> list[str]:
-        """The keys, by their names in files."""
+        """The names of the keys in files."""
         return [field.alias for field in cls.model().__fields__.values()]
 
     @classmethod
@@ -148,9 +151,9 @@ class Table:
 
     @classmethod
     def parse(cls, value):
-        """A checked object, from a TOML table or from an object that code has made."""
+        """A checked object from a TOML table, or from an object that code has made."""
         if isinstance(value, cls):
-            value = value.stated()
+            value = value.non_defaults()
         if not isinstance(value, dict):
             raise NotAllowed(allowed="a table", given=value)
         model = cls.model()
@@ -162,20 +165,20 @@ class Table:
         values, _, error = pydantic.validate_model(model, value)
         if error:
             raise error
-        # pydantic has a least length for lists only; a frozen dataclass has tuples.
+        # pydantic checks a minimum length of lists only, and a frozen dataclass has tuples.
         parsed = cls(**{name: tuple(entry) if isinstance(entry, list) else entry
                         for name, entry in values.items()})
         parsed.rules()
         return parsed
 
-    def stated(self) -> dict:
-        """The values that are not defaults, by their keys in files."""
+    def non_defaults(self) -> dict:
+        """Key in files -> value, for the values that are not defaults."""
         return {field.alias: getattr(self, name) for name, field in self.model().__fields__.items()
                 if field.required or getattr(self, name) != field.get_default()}
 
 
 def parse_below(key: str, kind: type[Table], value) -> Table:
-    """In rules(): read the value of a key whose type depends on another's."""
+    """For rules(): read the value of a key whose type depends on another key."""
     try:
         return kind.parse(value)
     except ValueError as error:
@@ -185,7 +188,7 @@ def parse_below(key: str, kind: type[Table], value) -> Table:
 # ---- files -----------------------------------------------------------------
 
 def parsed(path: Path) -> dict:
-    """A file's TOML."""
+    """A file's TOML as a dict.  Raises LabError if it cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -197,8 +200,9 @@ def parsed(path: Path) -> dict:
 
 
 def read(kind: type[Table], data, where: str, at: tuple = ()):
-    """One of `kind` from parsed TOML; LabError names `where`, a file, and the key.
+    """A table of `kind` from parsed TOML.  Raises LabError with `where` and the key.
 
+    where: the file's name, for messages.
     at: the keys that lead to data in the file.
     """
     try:
@@ -215,7 +219,7 @@ def read(kind: type[Table], data, where: str, at: tuple = ()):
 
 
 def path_text(loc: tuple) -> str:
-    """A key with the keys that lead to it, as in TOML; of a list, the number."""
+    """A key with the keys that lead to it, as in TOML, and list indexes as [number]."""
     parts = [f"[{part}]" if isinstance(part, int) else "." + toml_key(part) for part in loc]
     return "".join(parts).removeprefix(".")
 
@@ -225,9 +229,9 @@ def toml_key(part: str) -> str:
 
 
 def _shown(data, loc: tuple) -> str:
-    """A wrong value, if there is one, shortened."""
+    """The text ` = VALUE` for a message, with a shortened value, or ''."""
     for part in loc:
-        data = data.stated() if isinstance(data, Table) else data
+        data = data.non_defaults() if isinstance(data, Table) else data
         try:
             data = data[part]
         except (KeyError, IndexError, TypeError):

@@ -363,10 +363,10 @@ def test_parameters_reach_a_loaded_module(lab, geo):
     ({"line": {"ecn": True}}, "ecn needs loss_pct or an aqm"),
     ({"line": {"loss_pct": 101}}, "loss_pct = 101: a number from 0 to 100"),
     ({"rtt_ms": 0, "line": {"reorder_pct": 1}}, "reorder_pct needs a delay"),
-    ({"flow": {"write_ms": 5}}, "goes with write_ms"),
+    ({"flow": {"write_ms": 5}}, "write_bytes and write_ms need each other"),
     ({"change": [{"at_s": 1, "hop": "moon", "forward": {"delay_ms": 1}}]}, "no hop 'moon'"),
     ({"change": [{"at_s": 1, "hop": "gateway", "forward": {"delay_ms": 1}}]},
-     "delay and loss can change, or a rate")])
+     "a bottleneck only a rate")])
 def test_a_scenario_with_a_mistake_is_refused(geo, table, message):
     with pytest.raises(LabError, match=message):
         geo("cubic", bytes=1000, **table)

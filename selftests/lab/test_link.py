@@ -193,7 +193,7 @@ def test_an_image_without_satlink_is_refused(lab):
     ({"mac": {}, "errors": {"good_s": 1, "bad_s": 1}}, "cannot be combined with mac; put the errors on"),
     ({"errors": {}}, "one of ber, good_s with bad_s, frame_bytes"),
     ({"errors": {"ber": 1e-6, "good_s": 1, "bad_s": 1}}, "one of ber"),
-    ({"errors": {"good_s": 1}}, "good_s and bad_s are above 0"),
+    ({"errors": {"good_s": 1}}, "good_s and bad_s must be above 0"),
     ({"errors": {"frame_bytes": 6075}}, "needs frame_ms"),
     ({"delay_series": [[1, 20]]}, "times rising"),
     ({"delay_series": [[0, 20], [5, 30], [5, 20]]}, "times rising"),
@@ -205,7 +205,7 @@ def test_a_stage_with_a_mistake_is_refused(forward, message):
 
 def test_a_change_of_such_a_stage_is_refused():
     change = {"at_s": 1, "hop": "link", "forward": {"delay_ms": 1}}
-    with pytest.raises(LabError, match="neither the other"):
+    with pytest.raises(LabError, match="a bottleneck only a rate"):
         link({"delay_series": [[0, 20]]}, change=[change])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One job of the plan: play a run, measure it, check its windows, write the values."""
+"""A job of the plan: play a run, measure it, check its windows, and write the values."""
 
 import dataclasses
 import hashlib
@@ -27,7 +27,7 @@ def calibrate_link(folder: Path = plan.RESULTS) -> Path:
 
 
 def _write(path: Path, content) -> Path:
-    """Write a file that appears when it is complete."""
+    """Write a file, which appears when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     part.write_text(json.dumps(content, indent=1) + "\n")
@@ -36,7 +36,7 @@ def _write(path: Path, content) -> Path:
 
 
 def play(job: str, folder: Path = plan.RESULTS) -> Path:
-    """Do a job; its file appears when it is complete."""
+    """Do a job, and return the path of its file, which appears when it is complete."""
     planned = plan.read(folder)
     if job not in planned["jobs"]:
         raise LabError(f"the plan has no job {job}")
@@ -50,14 +50,14 @@ def play(job: str, folder: Path = plan.RESULTS) -> Path:
 
 
 def value_of(lab: Lab, experiment: Experiment, cell: Cell, seed: int):
-    """Play one cell with one of its seeds, 0 the first: the experiment's measure of it, and the run."""
+    """Play a cell with one of its seeds (0: the first).  Returns (the experiment's value, the run)."""
     run = lab.run(scenario.from_dict(plan.table_of(experiment, cell, seed), experiment.id),
                   may_miss=True)
     return _plain(metrics.find(experiment.metric)(run, **experiment.arguments)), run
 
 
 def measured(run: Run, keys: list[str]) -> dict:
-    """Everything that the report shows of a run."""
+    """All numbers of a run for the report.  keys: plan.measure_key() of each measure."""
     values = {}
     for key in keys:
         name, arguments = json.loads(key)
@@ -69,8 +69,8 @@ def measured(run: Run, keys: list[str]) -> dict:
 
 
 def _hash(run: Run) -> str:
-    """SHA-256 over captures and trace, which a run may be without, and what it always leaves: its
-    flows' ends and its queues' counters."""
+    """SHA-256 over a run's captures and trace, if any, and over its flows' results and its queues'
+    counters."""
     names = sorted(path.name for path in run.folder.iterdir()
                    if path.name.startswith(("flow-", "qdisc-")))
     total = hashlib.sha256(run.hash.encode())
@@ -80,7 +80,7 @@ def _hash(run: Run) -> str:
 
 
 def _oracle(run: Run) -> dict:
-    """Every window of our policies recomputed from the papers, where the run has a trace."""
+    """The oracle's report on the run."""
     report = oracle.check(run)
     return {"counts": {policy: dataclasses.asdict(count) for policy, count in report.counts.items()},
             "differences": [str(difference) for difference in report.differences],
@@ -88,7 +88,7 @@ def _oracle(run: Run) -> dict:
 
 
 def _plain(value):
-    """Numbers as JSON has them; series to six digits."""
+    """A copy with numbers for JSON, rounded to nine digits.  Raises LabError for inf and nan."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -70,7 +70,7 @@ def _rounds(chosen: list, arguments, console: Console) -> tuple[results.Results,
         try:
             workflow.run(planned, arguments.results, console, arguments.cores, arguments.profile)
         except LabError:
-            report_now(arguments)       # of what is there
+            report_now(arguments)       # with the runs that are done
             raise
         data = report.read(arguments.results)
         measured = results.Results(planned, chosen, arguments.results)
@@ -139,8 +139,8 @@ def play_cells(arguments, console: Console) -> int:
     lab = Lab(arguments.kernel, plan.extras([chosen]))
     for one in cells:
         value, run = cell.value_of(lab, chosen, one, arguments.seed)
-        stated = chosen.stated.get(chosen.key(one))
-        of_paper = f", the paper: {stated}" if stated is not None else ""
+        paper_value = chosen.paper_values.get(chosen.key(one))
+        of_paper = f", the paper: {paper_value}" if paper_value is not None else ""
         labels = ", ".join(f"{axis}={label}" for axis, label in one.labels.items())
         console.print(f"{chosen.id}: {labels}: {value} {chosen.unit}{of_paper}; "
                       f"{run.folder.relative_to(TOP)}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """An experiment of a paper as data: one TOML file under scenarios/<paper>/, see README.md.
 
-load() reads and checks a file and expands its axes into cells, each of which is a scenario.  A key
-it does not know, a path that leads nowhere, a paper's value without a cell: each is an error that
-names the file.  A key of a table here is its TOML key unless key() says otherwise.
+load() reads and checks a file, and expands its axes into cells.  Each cell is a scenario.  An unknown
+key, a path that leads nowhere, or a paper's value without a cell is an error that names the file.  The
+name of a field here is its TOML key unless key() gives another.
 """
 
 import copy
@@ -27,8 +27,8 @@ from ..scenario.scenario import Scenario
 from ..scenario.schema import Flag, Line, computed, key, one_of, real, text, whole
 
 FOLDER = Path(__file__).resolve().parents[1] / "scenarios"
-ABOUT = "paper.toml"                # what a folder of experiments is; every other file is an experiment
-# What an experiment is filed under: the headings of RFC 5166, section 2, and of RFC 9743, evaluation
+ABOUT = "paper.toml"                # describes the folder; every other file is an experiment
+# The entries of the report's indexes: the headings of RFC 5166, section 2, and of RFC 9743, evaluation
 # criteria, general use and special cases.
 INDEXES = {
     "rfc5166": ("throughput", "delay", "packet loss rates", "response to changes",
@@ -41,10 +41,10 @@ INDEXES = {
                 "paths with varying delay", "paths with high delay", "transient events",
                 "sudden changes in the path"),
 }
-# Why a value or claim is no finding: arithmetic on other runs; a setting was chosen by looking at it,
-# or inherits one that was; true by construction; said and counted elsewhere.
+# Why a value or claim is no finding: it is computed from other runs; a setting was chosen by looking at
+# it, or is inherited from such a one; it is true by construction; it is counted elsewhere.
 UNCOUNTED = ("derived", "chosen", "identity", "repeat")
-NEVER = "never"                     # a value of the paper's: it did not come to that
+NEVER = "never"                     # a paper's value: its run did not reach the value
 SETTINGS = "settings"               # the axis whose first label is compared with the paper
 
 
@@ -75,14 +75,16 @@ PERCENT = real(0, 100)
 
 @dataclass(frozen=True)
 class Value(schema.Table):
-    """One label of an axis and what it does to the scenario.  Two may have one label, where `only`
-    keeps them apart."""
+    """One label of an axis, and its changes of the scenario.
+
+    Two values may have the same label if `only` gives them different cells.
+    """
 
     label: Line
     set: PATHS = field(default_factory=dict)
-    only: LABELS = field(default_factory=dict)  # the cells it exists in
-    formula: FORMULA = ""                       # computed, not run
-    x: NUMBER | None = None                     # where a figure puts it
+    only: LABELS = field(default_factory=dict)  # labels of the cells that have the value
+    formula: FORMULA = ""                       # the cells are computed by this and not played
+    x: NUMBER | None = None                     # the value's place on a figure's axis
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,8 @@ class Uncounted(schema.Table):
 
     kind: one_of(*UNCOUNTED)
     why: WHY
-    where: LABELS = field(default_factory=dict)     # labels of the values meant: none is all of them
-    claims: Flag = False                            # all claims of the experiment, too
+    where: LABELS = field(default_factory=dict)     # labels of these values; {}: all values
+    claims: Flag = False                            # all claims of the experiment are not counted, too
 
 
 @dataclass(frozen=True)
@@ -129,20 +131,19 @@ class Claim(schema.Table):
     value: NUMBER | None = None                 # a number
     factor: real(0, 1e6) = 1.0
     where: LABELS = field(default_factory=dict)
-    some: Flag = False                          # of one pair at least, not of each
-    words: Line = ""                            # the paper's, that have the value or factor
+    some: Flag = False                          # the claim is about at least one pair, not about each
+    words: Line = ""                            # the paper's words with the value or factor
     uncounted: Uncounted | None = None
 
     def rules(self) -> None:
         if (self.right is None) == (self.value is None):
-            raise ValueError("either right or value")
+            raise ValueError("exactly one of right and value")
         if self.right is not None and set(self.left) != set(self.right):
             raise ValueError("left and right name different axes")
         for name, labels in self.left.items():
             both = set(as_list(labels)) & set(as_list(self.right[name])) if self.right else ()
             if both:
-                raise ValueError(f"{name} has {min(both)!r} left and right: "
-                                 "what is the same is for where")
+                raise ValueError(f"{name} has {min(both)!r} in left and right; put it in where")
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,9 @@ class Figure(schema.Table):
     title: Line
     kind: KIND
     y_label: Line
-    x: Line = ""                                # axis along x; of kind series: what x is
-    series: Line = ""                           # axis with one line or colour a label
-    metric: SERIES = ""                         # of kind series
+    x: Line = ""                                # axis along x; for kind series the label of x
+    series: Line = ""                           # axis with one line or colour for each label
+    metric: SERIES = ""                         # for kind series
     arguments: ANYTHING = field(default_factory=dict)
     where: LABELS = field(default_factory=dict)
 
@@ -164,7 +165,7 @@ class Figure(schema.Table):
 
     @property
     def axes(self) -> list[str]:
-        """The axes that the table shows."""
+        """The axes that the figure shows."""
         return [self.x] * (self.kind != "series") + [self.series] * bool(self.series)
 
 
@@ -178,10 +179,10 @@ class Missing(schema.Table):
 
 @dataclass(frozen=True)
 class Gain(schema.Table):
-    """Cells computed from other cells' means: 100 (reference - value) / reference, or where more is
-    better the negative of it.
+    """Cells computed from other cells' means: 100 (reference - value) / reference.
 
-    Each names an experiment of the same paper and labels of its axes.
+    If more is better, it is the negative of this.
+    value and reference each name an experiment of the same paper and labels of its axes.
     """
 
     value: LABELS
@@ -190,13 +191,17 @@ class Gain(schema.Table):
     def rules(self) -> None:
         for name in ("value", "reference"):
             if not isinstance(getattr(self, name).get("experiment"), str):
-                raise ValueError(f"{name} names an experiment")
+                raise ValueError(f"{name} must name an experiment")
 
 
 @dataclass(frozen=True)
 class Like(schema.Table):
-    """Scenario, axes and table of another experiment: with `set` in its scenario, and of some axes
-    only the labels to keep.  Or of its axes only those named, before the file's own."""
+    """What a file takes over from another experiment: scenario, axes and table.
+
+    set: changes of the scenario.
+    keep: axis -> the labels to keep.
+    axes: take only these axes, and put them before the file's own.
+    """
 
     experiment: FILE
     set: PATHS = field(default_factory=dict)
@@ -212,7 +217,7 @@ class Layout(schema.Table):
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination of labels.  A formula's cell has a scenario, but no run."""
+    """One combination of labels.  A cell with a formula has a scenario, but no run."""
 
     labels: dict                                # axis -> label
     table: dict                                 # the scenario as parsed TOML
@@ -236,19 +241,19 @@ class Experiment(schema.Table):
     metric: METRIC = "gain"
     axes: tuple[Axis, ...] = key("axis", default=())
     scenario: ANYTHING | None = None
-    # Labels (rows, then columns) -> the paper's value.
-    stated: ANYTHING = key("paper", default_factory=dict)
+    # Labels (those of the rows, then of the columns) -> the paper's value.
+    paper_values: ANYTHING = key("paper", default_factory=dict)
     arguments: ANYTHING = field(default_factory=dict)
     tolerance_pct: PERCENT = 15
     order: real(1, 1e6) = 3
-    tolerance_points: PERCENT = 5               # of a unit %: in its place,
-    order_points: PERCENT = 20                  # and of order
+    tolerance_points: PERCENT = 5               # replaces tolerance_pct if the unit is %
+    order_points: PERCENT = 20                  # replaces order if the unit is %
     confidence_pct: real(50, 99.99) = 95
     precision_pct: real(0.01, 100) | None = None
     random: Flag = False
-    statistic: STATISTIC = "mean"               # over seeds; or max
+    statistic: STATISTIC = "mean"               # over seeds
     link: Line = ""                             # class of link, for the summary by links
-    differs: tuple[Line, ...] = ()              # how the setting is not the paper's, a sentence each
+    differs: tuple[Line, ...] = ()              # deviations from the paper's setting, a sentence each
     rfc5166: tuple[one_of(*INDEXES["rfc5166"]), ...] = ()
     rfc9743: tuple[one_of(*INDEXES["rfc9743"]), ...] = ()
     claims: tuple[Claim, ...] = key("claim", default=())
@@ -256,8 +261,8 @@ class Experiment(schema.Table):
     missing: tuple[Missing, ...] = ()
     uncounted: tuple[Uncounted, ...] = ()
     null: Null | None = None
-    seeds_most: whole(1, 1000) = 8              # of a run whose verdict more seeds may decide
-    precision: PRECISION = "interval"           # what precision_pct is of: or "deviation"
+    seeds_most: whole(1, 1000) = 8              # largest number of seeds of a run
+    precision: PRECISION = "interval"           # the half-width or deviation that precision_pct limits
     gain: Gain | None = None
     paper: str = computed(default="")
     name: str = computed(default="")            # the file's
@@ -265,7 +270,7 @@ class Experiment(schema.Table):
 
     def rules(self) -> None:
         if (self.scenario is None) == (self.gain is None):
-            raise ValueError("either a [scenario] or a [gain]")
+            raise ValueError("exactly one of [scenario] and [gain]")
         if (self.metric == "gain") != bool(self.gain):
             raise ValueError("metric is for a [scenario], which needs one")
         if self.gain and (self.axes or self.arguments):
@@ -289,23 +294,24 @@ class Experiment(schema.Table):
 
     @property
     def in_points(self) -> bool:
-        """Values in percent differ by points: a ratio of two small gains says nothing."""
+        """Whether values are compared in points: they are in percent, and a ratio of small gains means
+        little."""
         return self.unit == "%"
 
     def axis(self, name: str) -> Axis:
         return next(axis for axis in self.axes if axis.name == name)
 
     @property
-    def of_the_time(self) -> str | None:
-        """The label of the settings that the paper's values are compared with."""
+    def paper_settings(self) -> str | None:
+        """The label of the settings with which the paper's values are compared, or None."""
         return next((axis.labels[0] for axis in self.axes if axis.name == SETTINGS), None)
 
     def key(self, cell: Cell) -> tuple[str, ...]:
-        """A cell's labels as the paper's values are stored: rows, then columns."""
+        """A cell's key in paper_values: the labels of the rows, then of the columns."""
         return tuple(cell.labels[name] for name in (*self.rows, *self.columns))
 
     def matching(self, chosen: dict) -> Iterator[Cell]:
-        """Cells whose labels are among the chosen ones: axis -> a label or a list of them."""
+        """Yield the cells with the chosen labels.  chosen: axis -> a label or a list of labels."""
         for cell in self.cells:
             if all(cell.labels[name] in as_list(wanted) for name, wanted in chosen.items()):
                 yield cell
@@ -323,7 +329,7 @@ class Paper(schema.Table):
 
     citation: Line
     year: whole(1900, 2100) = 0
-    goals: Flag = False                 # of no paper: played by `make goals`
+    goals: Flag = False                 # not a paper: `make goals` plays the folder
     policies: tuple[Line, ...] = ("TCP", "policy")      # axes whose labels are congestion controls
 
     def rules(self) -> None:
@@ -333,8 +339,10 @@ class Paper(schema.Table):
 
 @functools.cache
 def papers(folder: Path = FOLDER) -> dict[str, Paper]:
-    """What each folder of experiments is, papers by year and then the goals.  LabError: a folder
-    without ABOUT or without an experiment."""
+    """Folder of experiments -> its ABOUT; papers by year, then the goals.
+
+    Raises LabError for a folder without ABOUT or without an experiment.
+    """
     about = {}
     for path in (path for path in folder.iterdir() if path.is_dir()):
         names = {file.name for file in path.glob("*.toml")}
@@ -362,11 +370,11 @@ def load_all(names: list[str] | None = None, folder: Path = FOLDER) -> list[Expe
     for name in names:
         paper, _, one = name.partition("/")
         if paper not in known:
-            raise LabError(f"no paper {paper}: there are {', '.join(known)}")
+            raise LabError(f"no paper {paper}; there are: {', '.join(known)}")
         paths = [path for path in (folder / paper).glob("*.toml") if path.name != ABOUT]
         by_name = {path.stem: load(path) for path in sorted(paths, key=_natural)}
         if one and one not in by_name:
-            raise LabError(f"{paper}: no experiment {one}: there are {', '.join(by_name)}")
+            raise LabError(f"{paper}: no experiment {one}; there are: {', '.join(by_name)}")
         experiments |= {experiment.id: expand_gain(experiment, by_name)
                         for experiment in by_name.values()
                         if not one or experiment.name in _with_sources(by_name[one])}
@@ -385,6 +393,7 @@ def _natural(path: Path) -> list:
 
 
 def load(path: Path) -> Experiment:
+    """Read an experiment's file.  Raises LabError."""
     return from_dict(_parsed(path), path.parent.name, path.stem, str(path))
 
 
@@ -403,7 +412,7 @@ INHERITED = Inherited.keys()
 
 
 def _parsed(path: Path, users: tuple[Path, ...] = ()) -> dict:
-    """A file's TOML, with what it takes over from another of the same paper.
+    """A file's TOML, with the keys that it takes over from another file of the same paper.
 
     users: the files that take over from this one.
     """
@@ -416,7 +425,7 @@ def _parsed(path: Path, users: tuple[Path, ...] = ()) -> dict:
     other = path.with_name(f"{like.experiment}.toml")
     if other in (path, *users):
         raise LabError(f"{where}.experiment = {schema.value_text(like.experiment)}: "
-                       "takes over from this one")
+                       "the other file takes over from this one")
     other = _parsed(other, (path, *users))
     if like.axes:
         known = {axis["name"]: axis for axis in other.pop("axis", [])}
@@ -436,7 +445,7 @@ def _parsed(path: Path, users: tuple[Path, ...] = ()) -> dict:
         axes = [axis for axis in data.get("axis", []) if axis["name"] == name]
         kept = [value for axis in axes for value in axis["values"] if value["label"] in as_list(labels)]
         if {value["label"] for value in kept} != set(as_list(labels)):
-            raise LabError(f"{where}.keep: axis {name!r} has not all of {as_list(labels)}")
+            raise LabError(f"{where}.keep: axis {name!r} does not have all of {as_list(labels)}")
         axes[0]["values"] = kept
     if "null" in other:
         null = data["null"]
@@ -482,8 +491,10 @@ def _cells(base: dict, axes: tuple[Axis, ...], where: str) -> Iterator[Cell]:
 
 
 def put(table: dict, path: str, new, where: str) -> None:
-    """Set what a dotted path names.  A part in quotes may have dots; in a list a part is a number,
-    a name, or * for all of it; missing tables are made."""
+    """Set the entry that a dotted path names, and create missing tables.
+
+    A part in quotes may have dots.  In a list a part is a number, a name, or * for all entries.
+    """
     _put(table, [part.strip('"') for part in re.findall(r'"[^"]*"|[^."]+', path)], new,
          f"{where}.{json.dumps(path)}")
 
@@ -519,7 +530,7 @@ def copied_flows(table: dict, where: str) -> dict:
     """The flows with `copies` expanded: equal flows, each `apart_s` after the one before."""
     flows = table.get("flow")
     if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
-        return table            # the scenario's schema says what is wrong
+        return table            # the scenario's schema reports the error
     copies = []
     for number, flow in enumerate(flows):
         more = schema.read(Copies, {key: flow[key] for key in ("copies", "apart_s", "start_s")
@@ -554,12 +565,12 @@ def _checked(experiment: Experiment, where: str) -> Experiment:
         _check_labels(experiment, figure.where, f"{here}.where")
         if figure.metric:
             _check_arguments(experiment, figure.arguments, f"{here}.arguments")
-    stated = _flat(experiment.stated, len(shown), where)
+    paper_values = _flat(experiment.paper_values, len(shown), where)
     keys = {experiment.key(cell) for cell in experiment.cells}
-    for label in stated:
+    for label in paper_values:
         if label not in keys:
             raise LabError(f"{where}: the paper's value of {label} has no cell")
-    return dataclasses.replace(experiment, stated=stated)
+    return dataclasses.replace(experiment, paper_values=paper_values)
 
 
 def _check_arguments(experiment: Experiment, arguments: dict, where: str) -> None:
@@ -575,7 +586,7 @@ def _check_arguments(experiment: Experiment, arguments: dict, where: str) -> Non
 
 
 def _flat(table: dict, depth: int, where: str, above: tuple = ()) -> dict:
-    """Nested tables as one, its keys the labels on the way down."""
+    """Nested tables as one: tuple of labels -> value."""
     flat = {}
     for label, entry in table.items():
         path = (*above, label)
@@ -604,7 +615,8 @@ def _check_labels(experiment: Experiment, chosen: dict, where: str) -> None:
 # ---- gains -----------------------------------------------------------------
 
 def expand_gain(experiment: Experiment, by_name: dict) -> Experiment:
-    """The cells of a [gain]: those of its value's experiment, by the axes that it leaves open."""
+    """The experiment with the cells of its [gain]: those of its value's experiment, by the axes that the
+    gain does not fix."""
     if not experiment.gain:
         return experiment
     where = f"{experiment.id}.toml: gain"
@@ -639,14 +651,14 @@ def _labels_of(side: dict) -> dict:
 
 
 def value_of(experiment: Experiment, labels: dict) -> dict:
-    """The labels, in the value's experiment, of a gain's cell."""
+    """The labels of a gain's cell in the value's experiment."""
     fixed = {name: label for name, label in _labels_of(experiment.gain.value).items()
              if not isinstance(label, list)}
     return {**labels, **fixed}
 
 
 def reference_of(experiment: Experiment, by_name: dict, labels: dict) -> dict | None:
-    """The labels, in the reference's experiment, of what a gain's cell is compared with."""
+    """The labels of the reference of a gain's cell, in the reference's experiment; None without one."""
     source = by_name[experiment.gain.reference["experiment"]]
     wanted = {**value_of(experiment, labels), **_labels_of(experiment.gain.reference)}
     wanted = {axis.name: wanted.get(axis.name) for axis in source.axes}

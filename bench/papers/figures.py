@@ -14,12 +14,12 @@ from .results import Results
 # More of Okabe and Ito's colours than two policies need.
 COLOURS = (*PALETTE, "#E69F00", "#56B4E9", "#000000", "#8a5a00", "#5a5a9a")
 SIZE = (5.6, 3.1)                   # inches
-CHARACTERS_WIDE = 65                # an axis: labels of more than that together are slanted
-DECADES = 50                        # from this ratio of the largest x to the smallest x is logarithmic
+CHARACTERS_WIDE = 65                # of an axis; longer labels are slanted
+DECADES = 50                        # a logarithmic x axis from this ratio of largest to smallest x on
 
 
 def draw(results: Results, experiment: Experiment, figure: Figure) -> str:
-    """A figure as a picture for a page."""
+    """A figure as a data URI for a page."""
     with matplotlib.rc_context(STYLE):
         canvas = Canvas(figsize=SIZE, layout="constrained")
         axes = canvas.add_subplot()
@@ -28,22 +28,25 @@ def draw(results: Results, experiment: Experiment, figure: Figure) -> str:
         axes.set_ylabel(figure.y_label)
         low, high = axes.get_ylim()
         if low > 0:
-            axes.set_ylim(0, high * 1.04)       # from 0, and what is at the top not on the edge
+            axes.set_ylim(0, high * 1.04)       # from 0, with a margin at the top
         if not axes.has_data():
             axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center")
         if (entries := len(axes.get_legend_handles_labels()[0])) > 1:
-            # Bars leave no room of their own.
+            # Bars fill the axes, so their legend is above.
             above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": min(entries, 5)}
             axes.legend(fontsize=7, **(above if figure.kind == "bars" else {}))
         return data_uri(render_svg(canvas))
 
 
 def _groups(experiment: Experiment, figure: Figure) -> dict[tuple, list]:
-    """A figure's cells by what tells its lines apart: the series' label, then those of the axes it
-    does not fix, where they have more than one; `today` only where the figure asks for it."""
+    """Labels of a line -> its cells.
+
+    The labels are that of the series, and those of each further axis with more than one label.  Only
+    figures that name the settings `today` show them.
+    """
     where = dict(figure.where)
-    if experiment.of_the_time:
-        where.setdefault(SETTINGS, experiment.of_the_time)
+    if experiment.paper_settings:
+        where.setdefault(SETTINGS, experiment.paper_settings)
     cells = list(experiment.matching(where))
     names = [figure.series] if figure.series else []
     names += [axis.name for axis in experiment.axes if axis.name not in (figure.x, figure.series)
@@ -77,7 +80,7 @@ def _lines(axes, results: Results, experiment: Experiment, figure: Figure) -> No
 
 
 def _scale(axes, shown: dict[str, float]) -> None:
-    """Where x goes over decades, a logarithmic axis with a tick for each value; 0 has a place, too."""
+    """If x goes over decades, use a logarithmic axis, with a tick for each value and a place for 0."""
     positive = [x for x in shown.values() if x > 0]
     if not positive or max(positive) < DECADES * min(positive):
         whole = all(float(x).is_integer() for x in shown.values())
@@ -92,7 +95,7 @@ def _scale(axes, shown: dict[str, float]) -> None:
 
 
 def _named(figure: Figure, labels: tuple[str, ...]) -> str:
-    """A line's name; a bare number has its axis' name."""
+    """A line's name; a number has its axis' name before it."""
     text = ", ".join(labels)
     return f"{figure.series} {text}" if text.isdigit() else text
 
@@ -123,7 +126,7 @@ def _intervals(points: list) -> list[float] | None:
 def _series(axes, results: Results, experiment: Experiment, figure: Figure) -> None:
     key = plan.measure_key(figure.metric, figure.arguments)
     for number, (labels, cells) in enumerate(_groups(experiment, figure).items()):
-        runs = results.of_cell(experiment, cells[0])
+        runs = results.runs_of(experiment, cells[0])
         if runs:
             series = runs[0]["values"][key]
             axes.plot(*thin_line(as_array(series["t"]), as_array(series["y"])), lw=1.1,

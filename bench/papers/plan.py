@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which runs the experiments need, as a file that the jobs of a workflow read.
+"""The plan: the runs that the experiments need, as a file that the workflow's jobs read.
 
-A job is one run and all that is measured of it.  Its name is a hash of what decides the run's
-packets (Lab.identity) and of the code and names of the measures, so that cells that ask for the same
-run share it, and nothing that is there already is done again.
+A job is one run with all its measures.  Its name is a hash of the run's inputs (Lab.identity) and of the
+code and names of the measures.  So cells that need the same run share it, and a job whose file exists is
+not done again.
 """
 
 import dataclasses
@@ -20,22 +20,22 @@ from ..scenario.scenario import Scenario
 from .experiment import Cell, Experiment
 
 RESULTS = TOP / "results" / "papers"
-# Parts of the guest beside the base image, for any experiment.
+# Parts that the image of every experiment has beside the base image.
 EXTRAS = ("papers",)
 
-# Wall seconds of a job on one of two busy cores, before any has been timed: a Python process, restore
-# and set-up, and so much per data packet, captured and read.  By these the 599 runs and the link that
-# took 55 minutes on two cores take so long.
+# Expected wall seconds of a job on one of two busy cores: fixed for a Python process, restore and
+# set-up, and per data packet that is captured and read.  With these the expected time of 599 runs and
+# the link is the measured one, 55 minutes on two cores.
 FIXED_WALL_S = 4.8
 PACKET_WALL_S = 0.0008
 
 
-# Packages whose code a measured value depends on.  A run's rates and sizes are the scenario's.
+# A measured value depends on the code of these packages.
 MEASURING = ("bench/scenario", "bench/lab", "bench/record", "bench/measure", "bench/oracle")
 
 
 def extras(experiments: list[Experiment]) -> tuple[str, ...]:
-    """What the guest of these experiments has beside the base image: one image for all."""
+    """The parts of the image for these experiments, beside the base image; all share one image."""
     needed = {name for experiment in experiments for cell in experiment.cells if cell.scenario
               for name in cell.scenario.extras}
     return (*EXTRAS, *sorted(needed - set(EXTRAS)))
@@ -47,7 +47,7 @@ def measure_key(name: str, arguments: dict) -> str:
 
 
 def measures(experiment: Experiment) -> list[str]:
-    """Keys of all that an experiment wants of each of its runs."""
+    """The keys of an experiment's measures of each run."""
     wanted = [measure_key(experiment.metric, experiment.arguments)]
     wanted += [measure_key(figure.metric, figure.arguments)
                for figure in experiment.figures if figure.kind == "series"]
@@ -55,12 +55,13 @@ def measures(experiment: Experiment) -> list[str]:
 
 
 def code_digest() -> str:
-    """SHA-256 of the code that plays and measures, which decides whether a kept value is current."""
+    """SHA-256 of the code that plays and measures; a kept value is current if it has this digest."""
     return image.digest([TOP / "bench/papers/cell.py", *(
         path for package in MEASURING for path in (TOP / package).glob("*.py"))])
 
 
 def expected_wall_s(played: Scenario) -> float:
+    """The expected wall time of a job on one core, s."""
     size = sum(flow.bytes or sum(flow.objects) for flow in played.flows)
     seconds = max((flow.seconds for flow in played.flows), default=0)
     if seconds and played.bottleneck:
@@ -71,16 +72,18 @@ def expected_wall_s(played: Scenario) -> float:
 
 
 def table_of(experiment: Experiment, cell: Cell, seed: int) -> dict:
-    """A cell's scenario with one of its seeds."""
+    """A cell's scenario, as a table, with one of its seeds (0: the first)."""
     return {"title": experiment.id, **cell.table, "seed": cell.scenario.seed + seed}
 
 
 def make(experiments: list[Experiment], lab: Lab, seeds: int = 1, more: dict | None = None,
          asked: list[str] | None = None) -> dict:
-    """The plan: what the report is of, the jobs, and each cell's jobs, as JSON has it.
+    """The plan as JSON has it: the papers, the jobs, and each cell's jobs.
 
-    seeds: of what depends on chance; more: of some of it, by the scenario's digest.
-    asked: the names by which experiment.load_all() gives the experiments; None: their papers'."""
+    seeds: number of seeds of the random experiments.
+    more: the scenario's digest -> a larger number of seeds.
+    asked: the names by which experiment.load_all() gives the experiments; None: their papers'.
+    """
     more = more or {}
     asked = asked or list(dict.fromkeys(experiment.paper for experiment in experiments))
     code = code_digest()
@@ -112,8 +115,10 @@ def make(experiments: list[Experiment], lab: Lab, seeds: int = 1, more: dict | N
 
 
 def changed(planned: dict, experiments: list[Experiment]) -> dict[str, list[dict]]:
-    """By experiment, the labels of cells whose runs were planned by another data file than today's:
-    another scenario, another measure, or none."""
+    """Experiment -> labels of the cells that no longer agree with the plan.
+
+    Since the plan was made, the data file has changed their scenario or measure, or added them.
+    """
     labels_of: dict[str, list[dict]] = {}
     for experiment in experiments:
         entries = {tuple(entry["labels"].items()): entry["jobs"]
@@ -129,7 +134,7 @@ def changed(planned: dict, experiments: list[Experiment]) -> dict[str, list[dict
 
 
 def _is_of(job: dict, experiment: Experiment, cell: Cell, seed: int) -> bool:
-    """Is the job a cell's run with one of its seeds?  Two tables may describe the same job."""
+    """Whether the job is a cell's run with one of its seeds.  Two tables may describe the same job."""
     if not set(measures(experiment)) <= set(job["measures"]):
         return False
     wanted, listed = table_of(experiment, cell, seed), job["table"]
@@ -144,7 +149,7 @@ def _image_dict(built: image.Image) -> dict:
 
 
 def image_of(plan: dict) -> image.Image:
-    """The image the plan was made for, which is not built again for each of its jobs."""
+    """The image of the plan, so that its jobs do not build it again."""
     fields = plan["image"]
     return image.Image(fields["release"], TOP / fields["vmlinuz"], TOP / fields["initramfs"],
                        fields["identity"], tuple(fields["extras"]), fields["layouts"])
@@ -152,8 +157,8 @@ def image_of(plan: dict) -> image.Image:
 
 def link_name(lab: Lab) -> str:
     """Name of the file with the link's calibration: a hash of the image and of the code."""
-    made_of = [lab.image.identity, code_digest()]
-    return f"link-{hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]}"
+    inputs = [lab.image.identity, code_digest()]
+    return f"link-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]}"
 
 
 def link_path(plan: dict, folder: Path = RESULTS) -> Path:
@@ -177,4 +182,4 @@ def read(folder: Path = RESULTS) -> dict:
     try:
         return json.loads((folder / "plan.json").read_text())
     except FileNotFoundError:
-        raise LabError(f"no plan in {folder}: `make papers` makes it") from None
+        raise LabError(f"no plan in {folder}; `make papers` writes it") from None

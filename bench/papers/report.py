@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The report: tables of the paper's values beside ours, claims, causes, figures, and what ran.
+"""The report: tables of the papers' values and ours, claims, causes, figures, and the runs.
 
     index.html      verdicts by paper, which policy for which link, index of metrics and questions
     <paper>.html    the experiments
     papers.md       the same without pictures
     papers.json     the numbers
-    summary.json    what of them README.md's table says
+    summary.json    the numbers of README.md's table
 
-All of it is drawn from papers.json's data and the jobs' files; nothing here measures or judges.
+The pages are drawn from papers.json's data and the jobs' files; nothing here measures or judges.
 """
 
 import json
@@ -35,7 +35,7 @@ def read(folder: Path) -> dict:
 
 
 def _environment() -> jinja2.Environment:
-    """The template environment, with the functions of the layout only."""
+    """The template environment; its functions are for the layout only."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE), trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined, autoescape=lambda name: "html" in name)
@@ -48,7 +48,7 @@ def _environment() -> jinja2.Environment:
 
 
 def write(measured: Results, about: dict, folder: Path) -> dict:
-    """Write every page; returns the data."""
+    """Write every page, and return the data."""
     data = {"about": about, **measured.as_dict()}
     counts = results.counts(data)
     pictures = {f"{experiment.paper}/{experiment.name}": [
@@ -65,6 +65,6 @@ def write(measured: Results, about: dict, folder: Path) -> dict:
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "summary.json").write_text(json.dumps(results.summary(data), indent=1) + "\n",
                                          encoding="utf-8")
-    # Last: it is what the workflow takes for the report's being there.
+    # This file comes last: the workflow takes it as the sign of a complete report.
     (folder / "papers.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From the jobs' files to one table of values, verdicts and causes: papers.json."""
+"""Collect the jobs' files into one table of values, verdicts and causes: papers.json."""
 
 import json
 import math
@@ -13,8 +13,8 @@ from .experiment import (
     NEVER, SETTINGS, UNCOUNTED, Cell, Claim, Experiment, Uncounted, as_list, policy_axes, reference_of,
     value_of)
 
-ABSENT = object()                   # a side that has nothing of a seed
-NAMED = len("build/runs/00/00000000")
+ABSENT = object()                   # marks a side without a value for a seed
+NAMED = len("build/runs/00/00000000")       # characters of a run's folder in a cause
 
 
 class Results:
@@ -37,8 +37,8 @@ class Results:
                      for name, cells in planned["cells"].items() for cell in cells
                      if (name, tuple(cell["labels"].items())) not in old}
 
-    def of_cell(self, experiment: Experiment, cell: Cell) -> list[dict]:
-        """The runs of a cell that are done."""
+    def runs_of(self, experiment: Experiment, cell: Cell) -> list[dict]:
+        """The finished runs of a cell."""
         jobs = self.jobs.get((experiment.id, tuple(cell.labels.items())), [])
         return [self.runs[job] for job in jobs if job in self.runs]
 
@@ -47,23 +47,27 @@ class Results:
         return list(self.by_seed(experiment, cell).values())
 
     def by_seed(self, experiment: Experiment, cell: Cell) -> dict:
-        """Values by seed; of what no seed changes, one by None.  None as a value: never reached."""
+        """Seed -> value; the only seed is None if no seed changes the value.
+
+        A value is None if the run did not reach it.
+        """
         if experiment.gain:
             return self._gains(experiment, cell)
         if cell.formula:
             return {None: metrics.FORMULAS[cell.formula](cell.scenario)}
         key = plan.measure_key(experiment.metric, experiment.arguments)
         return {run["seed"] if experiment.random else None: run["values"][key]
-                for run in self.of_cell(experiment, cell)}
+                for run in self.runs_of(experiment, cell)}
 
     def estimate(self, experiment: Experiment, cell: Cell) -> Estimate | None:
+        """The estimate over the seeds; None without a run, or if a run did not reach the value."""
         values = self.values(experiment, cell)
         if not values or None in values:
             return None
         return estimate_of(values, experiment.statistic, experiment.confidence_pct)
 
     def sides(self, experiment: Experiment, cell: Cell) -> list[tuple[Experiment, Cell]]:
-        """Of a gain: the cells of its value and of its reference."""
+        """The cells of a gain's value and of its reference, each with its experiment."""
         by_name = {other.name: other for other in self.experiments.values()
                    if other.paper == experiment.paper}
         wanted = ((experiment.gain.value["experiment"], value_of(experiment, cell.labels)),
@@ -72,7 +76,10 @@ class Results:
         return [(by_name[name], next(by_name[name].matching(labels))) for name, labels in wanted]
 
     def _gains(self, experiment: Experiment, cell: Cell) -> dict:
-        """A gain of each seed; one of both sides' largest values.  None where a side is not there."""
+        """Seed -> gain.  If a side is a maximum over seeds, there is one gain, of the largest values.
+
+        There is no gain for a seed if a side has no value.
+        """
         sides = self.sides(experiment, cell)
         if any(source.statistic == "max" for source, _ in sides):
             estimates = [self.estimate(*side) for side in sides]
@@ -85,20 +92,23 @@ class Results:
     # -- the variant without the idea --------------------------------------------
 
     def null_of(self, experiment: Experiment, cell: Cell) -> verdict.Null | None:
-        """None where a cell's variant is without an idea itself, or the paper does not give the figure
-        of the one that is without it.  A gain's is that of the null over the same reference, which is
-        none at all where it is the reference, and where nothing else is known."""
+        """The null of a cell.
+
+        It is None if the cell's variant has no idea itself, or if the paper does not give the figure
+        without the idea.  The null of a gain is the gain of the null over the same reference.  It is 0
+        if the null is the reference, and if the paper gives no figure.
+        """
         if not experiment.gain:
             other = _without(experiment, cell)
-            paper = _stated(experiment, other) if other else None
+            paper = _paper_value(experiment, other) if other else None
             if paper is None:
                 return None
             estimate = self.estimate(experiment, other)
             return verdict.Null(paper, estimate.mean if estimate else None)
         (source, value), (referred, reference) = self.sides(experiment, cell)
         other = _without(source, value)
-        figures = [_stated(source, other) if other else None, _stated(referred, reference)]
-        if reference.formula:           # the paper's own sum, not rounded as in its table
+        figures = [_paper_value(source, other) if other else None, _paper_value(referred, reference)]
+        if reference.formula:           # the paper's formula, without the rounding of its table
             figures[1] = self.estimate(referred, reference).mean
         if None in figures:
             return verdict.Null(0.0)
@@ -136,11 +146,11 @@ class Results:
 
     def _cell(self, experiment: Experiment, cell: Cell) -> dict:
         values, estimate = self.values(experiment, cell), self.estimate(experiment, cell)
-        runs = self.of_cell(experiment, cell)
+        runs = self.runs_of(experiment, cell)
         measured = bool(values)
         paper = None
-        if cell.labels.get(SETTINGS) == experiment.of_the_time:
-            paper = experiment.stated.get(experiment.key(cell))
+        if cell.labels.get(SETTINGS) == experiment.paper_settings:
+            paper = experiment.paper_values.get(experiment.key(cell))
         uncounted = uncounted_of(experiment, cell)
         shown = {
             "labels": cell.labels, "formula": cell.formula, "values": values,
@@ -157,10 +167,10 @@ class Results:
         if paper is None or not measured or self._computed(experiment, cell):
             return shown
         null = self.null_of(experiment, cell) if paper != NEVER else None
-        judged = verdict.of_value(experiment, values, paper, null)
+        judged = verdict.judge_value(experiment, values, paper, null)
         shown |= {"verdict": judged.verdict, "decided": judged.decided, "seeds_to_decide": judged.seeds}
         if null:
-            shown["null"] = {"paper": null.paper, "verdict": verdict.of_null(experiment, paper, null)}
+            shown["null"] = {"paper": null.paper, "verdict": verdict.judge_null(experiment, paper, null)}
         if judged.verdict == verdict.UNDECIDED:
             shown["cause"] = _open(experiment, values, judged, paper, null)
         elif judged.verdict == verdict.BLIND:
@@ -172,15 +182,14 @@ class Results:
         return shown
 
     def _computed(self, experiment: Experiment, cell: Cell) -> bool:
-        """From a formula alone, which is the paper's own: that it comes to the paper's value is no
-        finding."""
+        """Whether a value is from the paper's own formula alone; its agreement is then no finding."""
         if experiment.gain:
             return all(other.formula for _, other in self.sides(experiment, cell))
         return bool(cell.formula)
 
     def _cause(self, experiment: Experiment, cell: Cell, ours: Estimate | None, paper: float) -> str:
         if experiment.gain:
-            return self._of_gain(experiment, cell)
+            return self._gain_cause(experiment, cell)
         if paper == NEVER:
             return f"Ours reached the value. {self._described(experiment, cell)}"
         run = self._typical(experiment, cell)
@@ -190,12 +199,12 @@ class Results:
             if len(run["facts"]["flows"]) > 1 else ""
         return f"{which}{verdict.cause(case)} {self._run_named(experiment, cell)}"
 
-    def _of_gain(self, experiment: Experiment, cell: Cell) -> str:
-        return verdict.of_gain([
+    def _gain_cause(self, experiment: Experiment, cell: Cell) -> str:
+        return verdict.explain_gain([
             (f"{', '.join(label for name, label in other.labels.items() if name != SETTINGS)} in "
              f"{source.name}", self._run_named(source, other),
              estimate.mean if (estimate := self.estimate(source, other)) else None,
-             source.stated.get(source.key(other)))
+             source.paper_values.get(source.key(other)))
             for source, other in self.sides(experiment, cell)])
 
     def _claim(self, experiment: Experiment, claim: Claim) -> dict:
@@ -209,7 +218,7 @@ class Results:
                 sides.append(Estimate(claim.value, None, 1))
             shown = {name: label for name, label in left.labels.items() if name != SETTINGS}
             seeds = self._seeds(experiment, left, right_cell, claim.value)
-            pair_verdict = verdict.of_pair(experiment, claim.relation, *sides, claim.factor, seeds)
+            pair_verdict = verdict.judge_pair(experiment, claim.relation, *sides, claim.factor, seeds)
             ends = [side.mean if math.isfinite(side.mean) else None for side in sides]
             beside = [label for name, label in (right_cell or left).labels.items()
                       if label != left.labels[name]]
@@ -230,11 +239,14 @@ class Results:
                 if experiment.random else None,
                 "uncounted": [uncounted.kind, uncounted.why] if uncounted else None,
                 "some": claim.some,
-                "verdict": verdict.of_claim([pair["verdict"] for pair in pairs], claim.some)
+                "verdict": verdict.judge_claim([pair["verdict"] for pair in pairs], claim.some)
                 if judged else None}
 
     def _side(self, experiment: Experiment, cell: Cell) -> Estimate | None:
-        """A cell in a claim: what never reached the value is the worst there is; None: not measured."""
+        """A cell's estimate in a claim; None if it is not measured.
+
+        If a run did not reach the value, it is infinitely bad.
+        """
         estimate = self.estimate(experiment, cell)
         if estimate is None and self.values(experiment, cell):
             return Estimate(math.inf if experiment.better == "less" else -math.inf, None, 1)
@@ -242,7 +254,7 @@ class Results:
 
     def _seeds(self, experiment: Experiment, left: Cell, right: Cell | None,
                value: float | None) -> list[tuple[float, float]]:
-        """Both sides of a claim, seed by seed, what never reached a value as the worst there is."""
+        """(left, right) of a claim for each seed; infinitely bad if a run did not reach the value."""
         never = math.inf if experiment.better == "less" else -math.inf
         other = self.by_seed(experiment, right) if right else {None: value}
         if experiment.statistic == "max":
@@ -251,23 +263,22 @@ class Results:
                 for pair in by_common_seed(self.by_seed(experiment, left), other).values()]
 
     def _described(self, experiment: Experiment, cell: Cell) -> str:
-        """The facts of a cell's run, on either side of a claim."""
+        """The facts of a cell's run, as text."""
         if experiment.gain:
-            return self._of_gain(experiment, cell)
+            return self._gain_cause(experiment, cell)
         run = self._typical(experiment, cell)
         shown = f"{verdict.described(run['facts'], _flow(experiment))} " if run else ""
         return f"{shown}{self._run_named(experiment, cell)}."
 
     def _run_named(self, experiment: Experiment, cell: Cell) -> str:
-        """By its hash, and by as much of its folder as a shell needs to complete it."""
+        """A cell's run as text: its hash, and so much of its folder that a shell can complete it."""
         run = self._typical(experiment, cell)
         return f"(run {run['hash'][:12]}, {run['folder'][:NAMED]}*)" if run \
             else f"({cell.formula}, computed)"
 
     def _typical(self, experiment: Experiment, cell: Cell) -> dict | None:
-        """Of a cell's runs the one whose value is the median one, or that never reached one; of a
-        formula there is none."""
-        runs = self.of_cell(experiment, cell)
+        """The cell's run with the median value, or one that did not reach the value, or None."""
+        runs = self.runs_of(experiment, cell)
         key = plan.measure_key(experiment.metric, experiment.arguments)
         if never := [run for run in runs if run["values"][key] is None]:
             return never[0]
@@ -277,10 +288,10 @@ class Results:
         return next(run for run in runs if run["values"][key] == middle)
 
     def pairs(self, experiment: Experiment, claim: Claim):
-        """(left cell, right cell or None of a number): all that a claim is about."""
+        """Yield each pair of a claim: (left cell, right cell), or (left cell, None) for a number."""
         fixed = dict(claim.where)
-        if experiment.of_the_time and SETTINGS not in {**fixed, **claim.left}:
-            fixed[SETTINGS] = experiment.of_the_time
+        if experiment.paper_settings and SETTINGS not in {**fixed, **claim.left}:
+            fixed[SETTINGS] = experiment.paper_settings
         for left in experiment.matching({**fixed, **claim.left}):
             if claim.right is None:
                 yield left, None
@@ -291,7 +302,7 @@ class Results:
 
 
 def by_common_seed(left: dict, right: dict) -> dict:
-    """(left, right) by the seeds that both have; what no seed changes goes with each."""
+    """Seed -> (left, right), for the seeds that both have.  A side without seeds goes with each seed."""
     seeds = (left.keys() | right.keys()) - {None} or {None}
     pairs = {seed: tuple(side[seed] if seed in side else side.get(None, ABSENT)
                          for side in (left, right))
@@ -312,7 +323,10 @@ def _flow(experiment: Experiment) -> int:
 
 
 def _path(experiment: Experiment, cell: Cell) -> dict | None:
-    """What of a cell's path decides which policy suits it, and that policy; of a gain, nothing."""
+    """A cell's policy, and the properties of its path that decide which policy suits it.
+
+    None for a gain.
+    """
     played = cell.scenario
     if played is None:
         return None
@@ -345,15 +359,15 @@ def uncounted_of(experiment: Experiment, cell: Cell) -> Uncounted | None:
 
 
 def _without(experiment: Experiment, cell: Cell) -> Cell | None:
-    """The cell of the variant that is without a cell's idea."""
+    """The cell of the variant without a cell's idea, or None."""
     null = experiment.null
     label = null.of.get(cell.labels[null.axis]) if null else None
     return next(experiment.matching({**cell.labels, null.axis: label}), None) if label else None
 
 
-def _stated(experiment: Experiment, cell: Cell) -> float | None:
+def _paper_value(experiment: Experiment, cell: Cell) -> float | None:
     """The paper's figure of a cell, if it has a number."""
-    figure = experiment.stated.get(experiment.key(cell))
+    figure = experiment.paper_values.get(experiment.key(cell))
     return None if figure == NEVER else figure
 
 
@@ -365,9 +379,9 @@ def _open(experiment: Experiment, values: list, judged: verdict.Judged, paper: f
           null: verdict.Null | None) -> str:
     """The reason why a value is undecided, and how many seeds it needs."""
     if len(values) < 2:
-        return "One run of what depends on chance has no interval."
+        return "The value depends on chance, and one run has no interval."
     if judged.seeds is None and (None in values or paper == NEVER):
-        return f"{sum(value is None for value in values)} of {len(values)} runs never reached the value."
+        return f"{sum(value is None for value in values)} of {len(values)} runs did not reach the value."
     near = verdict.nearness(experiment, paper, null)
     half = estimate_of(values, experiment.statistic, experiment.confidence_pct).half
     enough = f"{judged.seeds} seeds" if judged.seeds else f"more than {verdict.MOST_SEEDS} seeds"
@@ -377,7 +391,7 @@ def _open(experiment: Experiment, values: list, judged: verdict.Judged, paper: f
 
 def _beside_null(experiment: Experiment, estimate: Estimate | None, paper: float | str,
                  null: verdict.Null | None) -> str:
-    """Our effect beside the paper's, where a value is not reproduced."""
+    """A sentence with our effect and the paper's, for a value that is not reproduced."""
     if null is None or estimate is None or experiment.gain:
         return ""
     return (f" Without the idea the paper has {null.paper:.4g}, ours is {null.mine:.4g}: a difference "
@@ -385,8 +399,11 @@ def _beside_null(experiment: Experiment, estimate: Estimate | None, paper: float
 
 
 def counts(data: dict) -> dict:
-    """By paper: independent values by verdict, claims by class, what is shown and not counted, by its
-    kind, and what a policy that does nothing would get of the same values."""
+    """Paper -> numbers of verdicts.
+
+    They are: values by verdict, claims by class, values and claims that are not counted by their kind,
+    and the values that a policy that does nothing would reproduce.
+    """
     by_paper: dict = {}
     for experiment in data["experiments"]:
         count = by_paper.setdefault(experiment["paper"], {
@@ -406,14 +423,14 @@ def counts(data: dict) -> dict:
 
 
 def null_score(cells: list[dict]) -> dict:
-    """Of the values that have a null: how many of them its figures would reproduce."""
+    """The number of values with a null, and of those that the null's figures would reproduce."""
     verdicts = [cell["null"]["verdict"] for cell in cells if cell["null"]]
     return {"of": len(verdicts), **{kind: verdicts.count(kind)
                                     for kind in (verdict.REPRODUCED, verdict.SAME_ORDER)}}
 
 
 def summary(data: dict) -> dict:
-    """The data from which README.md's table is written."""
+    """The data of README.md's table."""
     seeds = [len(cell["values"]) for experiment in data["experiments"] if experiment["random"]
              for cell in experiment["cells"] if cell["jobs"]]
     return {"about": {**data["about"], "runs": len(data["runs"]), "most_seeds": max(seeds, default=1)},
@@ -421,5 +438,6 @@ def summary(data: dict) -> dict:
 
 
 def oracle_differences(data: dict) -> dict[str, list[str]]:
+    """Job -> the oracle's differences, for the runs that have any."""
     return {job: run["oracle"]["differences"] for job, run in data["runs"].items()
             if run["oracle"]["differences"]}

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which runs get more seeds: those behind verdicts that chance has left open.
+"""Choose the runs that get more seeds: those of verdicts that chance has left open.
 
-Of what depends on chance the first round has one run (SEEDS=n: n), whose verdicts are open.  Each round
-after it gives the runs behind an open verdict as many seeds as it takes by the spread seen so far,
-cheapest verdicts first, while they are no more than the experiment's seeds_most and the time is not
-spent.  Time is what runs are expected to take on two cores, not what the clock says: the same results
-ask for the same runs on any machine.  What is not counted gets no more seeds.
+In the first round an experiment that depends on chance has one run for each cell (SEEDS=n: n runs), and
+its verdicts are open.  Each later round gives the runs of an open verdict the number of seeds that
+decides it by the spread seen so far.  The cheapest verdicts come first.  The limits are the experiment's
+seeds_most and the time budget.  The time is the expected time of the runs on two cores and not the
+clock's, so the same results lead to the same runs on any machine.  Values that are not counted get no
+more seeds.
 """
 
 from dataclasses import dataclass
@@ -15,33 +16,32 @@ from .experiment import Cell, Claim, Experiment
 from .results import Results
 from .workflow import LINK_WALL_S
 
-FIRST_SEEDS = 3             # Student's factor at 95 % is 12.7 of two values, 4.3 of three
+FIRST_SEEDS = 3             # Student's factor at 95 % is 12.7 for two values, 4.3 for three
 CORES = 2
 BUDGET_S = 80 * 60
 
 
 @dataclass(frozen=True)
 class Open:
-    """A verdict that chance has left open: the scenarios behind it, and how many seeds of each decide
-    it; None: no number worth trying."""
+    """A verdict that chance has left open, and its scenarios."""
 
     what: str
     scenarios: dict             # digest -> scenario
-    seeds: int | None
+    seeds: int | None           # number of seeds of each that decides it; None: none worth trying
 
 
 def expected_s(planned: dict) -> float:
-    """The time that the plan takes on two cores."""
+    """The expected time of the plan on two cores, s."""
     return on_two_cores_s(job["expected_wall_s"] for job in planned["jobs"].values())
 
 
 def on_two_cores_s(expected_wall_s) -> float:
-    """The time that runs of these seconds take on two cores, with the link's calibration."""
+    """The time on two cores of runs with these wall times and of the link's calibration, s."""
     return (LINK_WALL_S + sum(expected_wall_s)) / CORES
 
 
 def more(measured: Results, data: dict, budget_s: float = BUDGET_S) -> dict[str, int]:
-    """Seeds by the scenario's digest, for the next round; nothing where there is nothing to gain."""
+    """The scenario's digest -> number of seeds in the next round, for the runs that get more."""
     have = _have(measured)
     left = budget_s - expected_s(measured.plan)
     wanted: dict[str, int] = {}
@@ -59,7 +59,7 @@ def more(measured: Results, data: dict, budget_s: float = BUDGET_S) -> dict[str,
 
 
 def verdicts(measured: Results, data: dict) -> list[Open]:
-    """Every open verdict that is counted."""
+    """Every open verdict on a value or claim that is counted."""
     open_verdicts = []
     for experiment, entry in zip(measured.experiments.values(), data["experiments"]):
         if not experiment.random:
@@ -74,7 +74,7 @@ def verdicts(measured: Results, data: dict) -> list[Open]:
 
 
 def _is_open(claim: dict) -> bool:
-    """Can more seeds change the claim?  No pair decides it alone, and not all pairs are decided."""
+    """Whether more seeds can change the claim: no pair decides it alone, and a pair is undecided."""
     alone = verdict.HOLDS if claim["some"] else verdict.FAILS
     return not any(pair["decided"] and pair["verdict"] == alone for pair in claim["pairs"]) \
         and not all(pair["decided"] for pair in claim["pairs"])
@@ -101,7 +101,7 @@ def _of_claim(values: Results, experiment: Experiment, claim: Claim, shown: dict
 
 def _target(cells: list[tuple[Experiment, Cell]], have: int, enough: int | None,
             hopeless: bool) -> int | None:
-    """The number of seeds to try next."""
+    """The number of seeds to try next, or None."""
     most = min((experiment.seeds_most for experiment, _ in cells), default=0)
     if have < FIRST_SEEDS:
         target = FIRST_SEEDS
@@ -120,7 +120,7 @@ def _played(values: Results, experiment: Experiment, cell: Cell) -> list[tuple[E
 
 
 def _have(measured: Results) -> dict[str, int]:
-    """Seeds planned by the scenario's digest."""
+    """The scenario's digest -> number of planned seeds."""
     have: dict[str, int] = {}
     for experiment in measured.experiments.values():
         for cell in experiment.cells:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""papers.json laid out as the tables that page and text both draw: pure functions, no markup."""
+"""The tables of papers.json for the pages and for papers.md: pure functions, without markup."""
 
 import functools
 import itertools
@@ -18,10 +18,10 @@ from .results import null_score
 from .verdict import BLIND, FAILS, HOLDS, NOT, REPRODUCED, SAME_ORDER, UNDECIDED, UNSURE, VERDICTS
 
 MISSING = "–"
-# For those who do not see colours, and in text.
+# Signs of verdicts, for text and for readers who do not see the colours.
 SIGNS = {REPRODUCED: "=", SAME_ORDER: "≈", NOT: "≠", UNDECIDED: "?", BLIND: "○",
          HOLDS: "✓", UNSURE: "~", FAILS: "✗"}
-NEAR_PCT = 5                        # of the best: as good
+NEAR_PCT = 5                        # a value within this of the best counts as equally good
 QUESTIONS = Path(__file__).with_name("questions.toml")
 
 
@@ -40,7 +40,7 @@ class Questions(schema.Table):
 
 @functools.cache
 def questions() -> dict[str, list[str]]:
-    """By question the metrics that answer it, in the order of the file."""
+    """Question -> the metrics that answer it, in the order of the file."""
     read = schema.read(Questions, schema.parsed(QUESTIONS), QUESTIONS.name)
     return {question.text: question.metrics for question in read.question}
 
@@ -54,7 +54,7 @@ class Cell:
     ratio: str = ""
     verdict: str = ""
     today: tuple[tuple[str, str], ...] = ()
-    uncounted: str = ""                 # of which kind, if it is no finding of its own
+    uncounted: str = ""                 # the kind of a value that is not counted
 
     @property
     def sign(self) -> str:
@@ -93,8 +93,10 @@ def with_interval(cell: dict, digits: int = 4) -> str:
 
 
 def table(experiment: dict) -> Table:
-    """Rows and columns as the data file lays them out; a combination without a cell is left out, or
-    None where its row and column have others."""
+    """The experiment's table, with rows and columns as in its data file.
+
+    A row or column without any cell is left out; a missing cell in the others is None.
+    """
     axes = experiment["axes"]
     settings = axes.get(SETTINGS, [None])
     places = {}
@@ -127,7 +129,7 @@ def _place(experiment: dict, cells: dict | None, settings: list) -> Cell | None:
 
 
 def causes(experiment: dict) -> list[tuple[str, str, str, str]]:
-    """(verdict, cell, ours beside the paper's, cause), the worst first."""
+    """(verdict, cell, our value and the paper's, cause), the worst first."""
     rows = [(cell["verdict"], ", ".join(label for name, label in cell["labels"].items()
                                         if name != SETTINGS),
              f"{with_interval(cell)} {experiment['unit']}, the paper {number(cell['paper'])}",
@@ -137,7 +139,7 @@ def causes(experiment: dict) -> list[tuple[str, str, str, str]]:
 
 
 def uncounted(experiment: dict) -> list[tuple[str, int, int, str]]:
-    """(kind, values, claims, why) of what is shown and no finding of its own."""
+    """(kind, number of values, number of claims, why) of what is shown and not counted."""
     numbers: dict[tuple[str, str], list[int]] = {}
     for place, key in enumerate(("cells", "claims")):
         for entry in experiment[key]:
@@ -159,23 +161,22 @@ def _number_of(number: int, what: str) -> str:
 
 
 def null_text(experiment: dict) -> str:
-    """What a policy that does nothing would get of a table: the paper's own figures of the variant
-    without the idea, in place of ours."""
+    """The score of a policy that does nothing in a table, from the paper's figures without the idea."""
     score = null_score(experiment["cells"])
     if not score["of"]:
         return ""
-    return ("In place of ours the paper's own figures without the idea: of "
-            f"{score['of']} values that have such a figure, {score[REPRODUCED]} reproduced, "
+    return ("With the paper's own figures without the idea in place of ours, of "
+            f"{score['of']} values that have such a figure {score[REPRODUCED]} would be reproduced, "
             f"{score[SAME_ORDER]} of the same order.")
 
 
 def counts_text(counts: dict) -> str:
     """A paper's verdicts in one line."""
-    def told(kinds: dict) -> str:
+    def listed(kinds: dict) -> str:
         return ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     null = counts["null"]
     values = {kind: counts["values"][kind] for kind in VERDICTS}
-    return (f"values: {told(values)}; claims: {told(counts['claims'])}; not counted: "
+    return (f"values: {listed(values)}; claims: {listed(counts['claims'])}; not counted: "
             f"{sum(counts['uncounted']['values'].values())} values, "
             f"{sum(counts['uncounted']['claims'].values())} claims; without the idea "
             f"{null[REPRODUCED]} of {null['of']} values would be reproduced")
@@ -192,7 +193,7 @@ def claim_verdict(claim: dict) -> str:
 
 
 def claim_text(claim: dict) -> str:
-    """On how many pairs a claim holds, and where it does not."""
+    """The number of pairs for which a claim holds, and those for which it does not."""
     pairs = claim["pairs"]
     if len(pairs) < claim["of"]:
         return f"{len(pairs)} of {claim['of']} measured"
@@ -210,13 +211,13 @@ def claim_text(claim: dict) -> str:
 
 
 def claim_causes(claim: dict) -> list[tuple[str, str, str]]:
-    """(verdict, pair, what the runs show) where a claim does not hold."""
+    """(verdict, pair, cause) of each pair for which a claim does not hold."""
     return [(pair["verdict"], ", ".join(pair["labels"].values()), pair["cause"])
             for pair in claim["pairs"] if pair["cause"]]
 
 
 def seeds_text(experiment: dict) -> str:
-    """How many seeds the paper's precision takes, at the spread that ours have."""
+    """The number of seeds for the paper's precision, at the spread of our values."""
     needed = [cell["seeds_needed"] for cell in experiment["cells"] if cell["seeds_needed"]]
     if not experiment["precision_pct"] or not needed:
         return ""
@@ -241,7 +242,7 @@ class Contest:
 
     @property
     def near(self) -> list[str]:
-        """Those within NEAR_PCT of the best; none if none reached the value."""
+        """The policies within NEAR_PCT of the best; [] if none reached the value."""
         best = self.ranked[0][1]
         return [label for label, value in self.ranked
                 if math.isfinite(value) and abs(value - best) <= abs(best) * NEAR_PCT / 100]
@@ -258,9 +259,11 @@ def question(metric: str) -> str | None:
 
 
 def contests(data: dict) -> dict[str, list[Contest]]:
-    """By class of link, every condition under which two policies or more were measured.  A gain is
-    not: what it is computed from has been; nor is what asks the same of the same runs again, as a
-    transfer's rate after its time."""
+    """Class of link -> every condition under which two or more policies were measured.
+
+    It leaves out gains, since the values behind them count already, and measures that ask the same
+    question of the same runs again, such as a transfer's rate beside its time.
+    """
     by_link: dict[str, list[Contest]] = {}
     asked_of = set()
     for experiment in data["experiments"]:
@@ -294,8 +297,10 @@ def contests(data: dict) -> dict[str, list[Contest]]:
 
 
 def _policy(experiment: dict, axis: str, cell: dict) -> str:
-    """The paper's name of a policy, and the module's where it is another; with the settings of today,
-    which may be another's, the kernel's alone."""
+    """The paper's name of a policy, and the module's if it differs.
+
+    With the settings of today, which may have another policy, it is the kernel's name alone.
+    """
     settings, policy = cell["labels"].get(SETTINGS), cell["path"]["policy"]
     if settings != experiment["axes"].get(SETTINGS, [None])[0]:
         return policy
@@ -305,7 +310,7 @@ def _policy(experiment: dict, axis: str, cell: dict) -> str:
 
 
 def winners(on_link: list[Contest]) -> dict[str, dict[str, list[tuple[str, int, int]]]]:
-    """By question and settings: (policy, how often within NEAR_PCT of the best, how often measured),
+    """Question -> settings -> [(policy, times within NEAR_PCT of the best, times measured), ...], the
     best first."""
     tally: dict[str, dict[str, dict[str, list[int]]]] = {}
     for contest in sorted(on_link, key=lambda contest: list(questions()).index(contest.question)):
@@ -344,7 +349,7 @@ def path_text(path: dict) -> str:
 
 
 def index(data: dict, key: str) -> dict[str, list[str]]:
-    """Of rfc5166 or rfc9743: entry -> the experiments that have it."""
+    """Entry -> the experiments that have it.  key: "rfc5166" or "rfc9743"."""
     by_entry: dict[str, list[str]] = {}
     for experiment in data["experiments"]:
         for entry in experiment[key]:

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Our values beside the paper's: a verdict by rule, and a cause by what the run shows.
+"""Compare our values with the paper's: a verdict by rule, and a cause from the run's numbers.
 
-No verdict is written by hand, and each can fail.  Three rules see to that:
+No verdict is written by hand, and each can fail.  Three rules ensure this:
 
-- A value is judged by the effect that the paper shows: what it has between a policy and its null, the
-  variant without the policy's idea.  Fifteen percent of a time are more than most policies change, and
-  with no other rule a policy that does nothing would do.  Reproduced is what is nearer to the paper's
-  figure than half of the effect (so nearer to it than to the null's), besides being within the
-  tolerance; and our own effect, beside our own null, has the paper's sign and is within the factor
-  `order` of its size.  Where the paper's effect is too small to be told from none, its null is
-  reproduced with it: such a value does not discriminate.
-- Noise never upgrades.  Of a random experiment a value is decided when its interval over seeds is no
-  wider than what it is judged by, or lies in one class from end to end; else it is undecided.  One run
-  has no interval, and decides only that a value is beyond the factor `order` (no spread seen in such
-  runs is as wide as that).
-- A claim that does not hold is never near enough.  It holds surely, holds (for the means), or does not.
+- A value is judged by the effect that the paper shows: the difference between a policy and its null, the
+  variant without the policy's idea.  A tolerance of 15 % is more than most policies change, so with the
+  tolerance alone a policy that does nothing would pass.  A value is reproduced if it is within the
+  tolerance; if it is nearer to the paper's figure than half of the effect, so nearer to it than to the
+  null's; and if our own effect, against our own null, has the paper's sign and its size within the
+  factor `order`.  If the paper's effect is too small to tell from none, the value does not discriminate:
+  the null would be reproduced too.
+- Noise never improves a verdict.  A value of a random experiment is decided if its interval over seeds
+  is no wider than the limit by which it is judged, or if the whole interval is in one class.  Otherwise
+  it is undecided.  One run has no interval; it decides only that a value is beyond the factor `order`,
+  which is more than any spread seen in such runs.
+- A claim is never nearly true.  It holds surely, or holds for the means, or does not hold.
 
-A cause is a sentence with the run's own numbers, from the first of CAUSES that has one to say; it says
-what was seen in the run, which is where to look for the reason.
+A cause is a sentence with the run's own numbers, from the first of CAUSES that applies.  It describes
+the run, and so where to look for the reason.
 """
 
 import math
@@ -31,17 +31,17 @@ REPRODUCED, SAME_ORDER, NOT = "reproduced", "same order", "not reproduced"
 UNDECIDED, BLIND = "undecided", "does not discriminate"
 VERDICTS = (REPRODUCED, SAME_ORDER, NOT, UNDECIDED, BLIND)
 HOLDS, UNSURE, FAILS = CLASSES = ("holds", "holds, not surely", "does not hold")
-FLOOR_PCT = 1               # of a figure, or points of a gain: an effect no larger is as good as none
-ZERO_POINTS = 1             # around a percentage of 0, which has no half
-MOST_SEEDS = 1000           # that are worth a figure
-LIMITED = 0.3               # of the busy time spent waiting for a window or a buffer: that was it
-SLIGHT = 0.005              # and less than that is nothing
-SHORT_ROUNDS = 12           # a transfer of fewer round trips is made by its first windows
+FLOOR_PCT = 1               # of a figure, or points of a gain: a smaller effect counts as none
+ZERO_POINTS = 1             # the tolerance around a percentage of 0
+MOST_SEEDS = 1000           # a larger number of seeds is not computed
+LIMITED = 0.3               # share of the busy time spent waiting for a window or buffer that is a cause
+SLIGHT = 0.005              # share of the busy time below which it is not mentioned
+SHORT_ROUNDS = 12           # the first windows decide a transfer with fewer round trips
 
 
 @dataclass(frozen=True)
 class Null:
-    """The variant without the idea: the paper's figure of it, and ours (None: not measured)."""
+    """The paper's figure of the variant without the idea, and ours (None: not measured)."""
 
     paper: float
     ours: float | None = None
@@ -53,7 +53,10 @@ class Null:
 
 @dataclass(frozen=True)
 class Judged:
-    """seeds: how many it takes to decide, at the spread seen; None where that cannot be said."""
+    """A verdict, and whether it is decided.
+
+    seeds: the number of seeds that would decide it, at the spread seen; None if that is unknown.
+    """
 
     verdict: str
     decided: bool = True
@@ -62,16 +65,19 @@ class Judged:
 
 # ---- values ----------------------------------------------------------------
 
-def of_value(experiment: Experiment, values: Sequence[float | None], paper: float | str,
-             null: Null | None = None) -> Judged:
-    """values: one a seed.  None: that run never reached what is measured, as none did in the paper
-    where that has NEVER."""
+def judge_value(experiment: Experiment, values: Sequence[float | None], paper: float | str,
+                null: Null | None = None) -> Judged:
+    """The verdict on a value.
+
+    values: one for each seed; None for a run that did not reach the value.
+    paper: the paper's value; NEVER if the paper's run did not reach it.
+    """
     if experiment.random and len(values) == 1 and (None in values or paper == NEVER):
         return Judged(UNDECIDED, False)
     if paper == NEVER:
-        came = sum(value is not None for value in values)
-        return Judged(REPRODUCED) if not came else \
-            Judged(NOT) if came == len(values) else Judged(UNDECIDED, False)
+        reached = sum(value is not None for value in values)
+        return Judged(REPRODUCED) if not reached else \
+            Judged(NOT) if reached == len(values) else Judged(UNDECIDED, False)
     if None in values:
         return Judged(NOT)
     ours = estimate_of(values, experiment.statistic, experiment.confidence_pct)
@@ -85,13 +91,16 @@ def of_value(experiment: Experiment, values: Sequence[float | None], paper: floa
         if ours.half > near and (ends != {verdict} or ours.low <= paper <= ours.high):
             return Judged(UNDECIDED, False,
                           seeds_for(values, experiment.confidence_pct, near, most=MOST_SEEDS))
-    blind = verdict == REPRODUCED and null is not None and of_null(experiment, paper, null) == REPRODUCED
+    blind = verdict == REPRODUCED and null is not None \
+        and judge_null(experiment, paper, null) == REPRODUCED
     return Judged(BLIND if blind else verdict)
 
 
-def of_null(experiment: Experiment, paper: float, null: Null) -> str:
-    """What a policy would get that does nothing: the paper's figure of the null in place of ours, by
-    the same rule.  Where the paper's two are as good as one it is reproduced."""
+def judge_null(experiment: Experiment, paper: float, null: Null) -> str:
+    """The verdict on a policy that does nothing: the same rule, with the paper's null as our value.
+
+    If the paper's value and null do not differ, the null is reproduced.
+    """
     if not _discriminates(experiment, paper, null):
         return REPRODUCED
     return _class(experiment, null.paper, paper, Null(null.paper))
@@ -104,8 +113,11 @@ def nearness(experiment: Experiment, paper: float, null: Null | None) -> float:
 
 
 def _limits(experiment: Experiment, paper: float, null: Null | None) -> tuple[float, list[float]]:
-    """The tolerance, which may be reached; and what has to be undercut: half of a percentage, or a
-    value of twice or half its size would do, and half of the effect, or the null's figure would."""
+    """(the tolerance, the limits that the difference must be below).
+
+    Half of a percentage is a limit, or a value of twice or half its size would pass.  Half of the effect
+    is one, or the null's figure would pass.
+    """
     halves = []
     if experiment.in_points:
         tolerance = experiment.tolerance_points if paper else ZERO_POINTS
@@ -122,12 +134,12 @@ def _floor(experiment: Experiment, paper: float) -> float:
 
 
 def _discriminates(experiment: Experiment, paper: float, null: Null) -> bool:
-    """Does the paper show a difference between the policy and its null?"""
+    """Whether the paper shows a difference between the policy and its null."""
     return abs(paper - null.paper) > _floor(experiment, paper)
 
 
 def _class(experiment: Experiment, value: float, paper: float, null: Null | None) -> str:
-    """The verdict on one number, as if it were certain."""
+    """The verdict on one number without an interval."""
     if not _within_order(experiment, value, paper):
         return NOT
     if null and _discriminates(experiment, paper, null) and not within_factor(
@@ -158,14 +170,13 @@ def holds(relation: str, left: float, right: float, factor: float) -> bool:
     return left < factor * right if relation == "less" else left > factor * right
 
 
-def of_pair(experiment: Experiment, relation: str, left: Estimate, other: Estimate,
-            factor: float, seeds: Sequence[tuple[float, float]] = ()) -> Judged:
-    """A claim on one pair.
+def judge_pair(experiment: Experiment, relation: str, left: Estimate, other: Estimate,
+               factor: float, seeds: Sequence[tuple[float, float]] = ()) -> Judged:
+    """The verdict on a claim for one pair.
 
-    seeds: both sides' values, seed by seed; infinite where a run never reached one.  A seed does the
-    same to both sides as far as it can, so the interval of their difference is the narrower one, and
-    the one that counts.  One seed, where there is chance, is never sure; nor is a maximum over seeds,
-    which has no interval.
+    seeds: both sides' values for each seed; infinite for a run that did not reach the value.
+    The interval of the paired difference counts: it is the narrower one, since a seed affects both sides
+    alike.  With chance, one seed is never sure, nor is a maximum over seeds, which has no interval.
     """
     true = holds(relation, left.mean, other.mean, factor)
     if experiment.random and (len(seeds) < 2 or experiment.statistic == "max"):
@@ -184,7 +195,7 @@ def _finite(seeds: Sequence[tuple[float, float]]) -> bool:
 
 def _sure(experiment: Experiment, relation: str, left: Estimate, other: Estimate, factor: float,
           seeds: Sequence[tuple[float, float]]) -> bool:
-    """Of a claim that holds for the means: the seeds bear it out."""
+    """Whether the seeds confirm a claim that holds for the means."""
     if not _finite(seeds):
         return all(holds(relation, *pair, factor) for pair in seeds)
     if relation == "within":
@@ -199,7 +210,7 @@ def _sure(experiment: Experiment, relation: str, left: Estimate, other: Estimate
 
 def _surely_not(experiment: Experiment, relation: str, other: Estimate, factor: float,
                 seeds: Sequence[tuple[float, float]]) -> bool:
-    """Of a claim that does not hold for the means: no more seeds are needed to see that."""
+    """Whether the seeds confirm that a claim does not hold."""
     if not _finite(seeds):
         return not any(holds(relation, *pair, factor) for pair in seeds)
     apart = _apart(seeds, 1 if relation == "within" else factor, experiment)
@@ -213,7 +224,7 @@ def _surely_not(experiment: Experiment, relation: str, other: Estimate, factor: 
 
 def _seeds(experiment: Experiment, relation: str, other: Estimate, factor: float,
            seeds: Sequence[tuple[float, float]]) -> int | None:
-    """How many it takes for the interval of the difference to be on one side of its bound."""
+    """The number of seeds with which the difference's interval would be on one side of its bound."""
     if len(seeds) < 2 or not _finite(seeds):
         return None
     apart = [left - (1 if relation == "within" else factor) * right for left, right in seeds]
@@ -224,14 +235,14 @@ def _seeds(experiment: Experiment, relation: str, other: Estimate, factor: float
 
 def _apart(seeds: Sequence[tuple[float, float]], factor: float,
            experiment: Experiment) -> Estimate | None:
-    """left - factor x right over the seeds; None of fewer than two."""
+    """The estimate of left - factor x right over the seeds; None for fewer than two seeds."""
     if len(seeds) < 2:
         return None
     return estimate([left - factor * right for left, right in seeds], experiment.confidence_pct)
 
 
-def of_claim(pairs: Sequence[str], some: bool = False) -> str:
-    """The class of a claim on several pairs: it is of all of them, or of some."""
+def judge_claim(pairs: Sequence[str], some: bool = False) -> str:
+    """The class of a claim on several pairs.  some: the claim is that at least one pair holds."""
     return (min if some else max)(pairs, key=CLASSES.index)
 
 
@@ -239,7 +250,7 @@ def of_claim(pairs: Sequence[str], some: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A value that is not the paper's, and the run behind it."""
+    """A value that differs from the paper's, and the run that measured it."""
 
     paper: float
     ours: float | None
@@ -250,16 +261,16 @@ class Case:
 
     @property
     def worse(self) -> bool:
-        """The word for our value: slower, less."""
+        """Whether our value is worse than the paper's."""
         return self.ours is None or (self.ours > self.paper) == (self.better == "less")
 
     @property
-    def its(self) -> dict:
+    def flow_facts(self) -> dict:
         """Facts of the flow that was measured."""
         return self.facts["flows"][self.flow]
 
     def has(self, *names: str) -> bool:
-        return all(self.its.get(name) is not None for name in names)
+        return all(self.flow_facts.get(name) is not None for name in names)
 
 
 def percent(part: float) -> str:
@@ -271,7 +282,7 @@ def count(number: int, what: str) -> str:
 
 
 def receiver_window(case: Case) -> str | None:
-    flow = case.its
+    flow = case.flow_facts
     if case.worse and case.has("rwnd_limited", "peer_window") and flow["rwnd_limited"] > LIMITED:
         return (f"For {percent(flow['rwnd_limited'])} of its time the flow had filled the receiver's "
                 f"window, {flow['peer_window'] / 1e3:.1f} kB at most; a round trip is "
@@ -280,7 +291,7 @@ def receiver_window(case: Case) -> str | None:
 
 
 def send_buffer(case: Case) -> str | None:
-    flow = case.its
+    flow = case.flow_facts
     if case.worse and case.has("sndbuf_limited") and flow["sndbuf_limited"] > LIMITED:
         return (f"For {percent(flow['sndbuf_limited'])} of its time the sender's socket buffer was full "
                 "of data not acknowledged: the buffer was the window.")
@@ -288,7 +299,7 @@ def send_buffer(case: Case) -> str | None:
 
 
 def overflow(case: Case) -> str | None:
-    flow, facts = case.its, case.facts
+    flow, facts = case.flow_facts, case.facts
     if not (case.worse and facts["queue_drops"] and case.has("first_loss_s", "first_loss_flight")):
         return None
     text = (f"The queue of {facts['queue_packets']} packets dropped {facts['queue_drops']}: the first "
@@ -303,7 +314,7 @@ def overflow(case: Case) -> str | None:
 
 def early_avoidance(case: Case) -> str | None:
     """No packet was lost, and slow start ended at less than half of the largest window."""
-    flow = case.its
+    flow = case.flow_facts
     if not (case.worse and case.has("avoidance_s", "avoidance_cwnd", "max_cwnd", "max_cwnd_s",
                                     "retransmits")) \
             or flow["retransmits"] or flow["avoidance_cwnd"] > flow["max_cwnd"] / 2:
@@ -315,7 +326,7 @@ def early_avoidance(case: Case) -> str | None:
 
 
 def timeouts(case: Case) -> str | None:
-    flow = case.its
+    flow = case.flow_facts
     if case.worse and case.has("timeouts", "retransmits") and flow["timeouts"]:
         return (f"The window was down at one segment {count(flow['timeouts'], 'time')} "
                 f"(a retransmission timeout each); {flow['retransmits']} of {flow['segments']} segments "
@@ -324,7 +335,7 @@ def timeouts(case: Case) -> str | None:
 
 
 def link_loss(case: Case) -> str | None:
-    flow, facts = case.its, case.facts
+    flow, facts = case.flow_facts, case.facts
     if not (facts["link_losses"] and case.has("segments", "retransmits", "recovery")):
         return None
     first = ""
@@ -339,7 +350,7 @@ def link_loss(case: Case) -> str | None:
 
 
 def first_windows(case: Case) -> str | None:
-    flow = case.its
+    flow = case.flow_facts
     if not case.has("rounds", "busy_s") or flow.get("retransmits") or case.unit != "s":
         return None
     if flow["busy_s"] > SHORT_ROUNDS * flow["rtt_s"]:
@@ -351,7 +362,7 @@ def first_windows(case: Case) -> str | None:
 
 
 def smooth(case: Case) -> str | None:
-    flow = case.its
+    flow = case.flow_facts
     if case.worse or not case.has("retransmits", "max_cwnd", "bytes_acked") or not flow["busy_s"]:
         return None
     rate = flow["bytes_acked"] * 8 / flow["busy_s"] / 1e6
@@ -363,13 +374,13 @@ def smooth(case: Case) -> str | None:
 
 def numbers(case: Case) -> str:
     """The cause that applies to every run."""
-    if case.its.get("segments") == 1:
+    if case.flow_facts.get("segments") == 1:
         return "Nothing was transferred that could show why."
     return f"{described(case.facts, case.flow)}."
 
 
 def described(facts: dict, flow: int) -> str:
-    """A run in short, of one of its flows."""
+    """A short description of a run, with the numbers of one of its flows."""
     flow_facts = facts["flows"][flow]
     parts = []
     if "segments" in flow_facts:
@@ -396,18 +407,21 @@ CAUSES = (receiver_window, send_buffer, overflow, early_avoidance, link_loss, ti
 
 
 def cause(case: Case) -> str:
-    # The facts of a split connection's sender end at the proxy; the value does not.
-    rules = (numbers,) if case.its.get("proxied") else CAUSES
+    """The cause as a sentence."""
+    # The sender's facts of a split connection end at the proxy; the value does not.
+    rules = (numbers,) if case.flow_facts.get("proxied") else CAUSES
     text = next(text for rule in rules if (text := rule(case)))
-    return text if case.ours is not None else f"It never reached the value. {text}"
+    return text if case.ours is not None else f"The run did not reach the value. {text}"
 
 
-def of_gain(parts: list[tuple[str, str, float | None, float | None]]) -> str:
-    """Why a gain is another: how the two values it is computed from compare with the paper's.
-    parts: (what, which run, ours, the paper's); ours is None where a run never reached one."""
+def explain_gain(parts: list[tuple[str, str, float | None, float | None]]) -> str:
+    """Why a gain differs: how the two values from which it is computed compare with the paper's.
+
+    parts: (description, run, our value, the paper's value); ours is None if a run did not reach it.
+    """
     def compared(ours: float | None, paper: float | None) -> str:
         if ours is None:
-            return "never reached it in one run"
+            return "did not reach the value in one run"
         return f"is {ours / paper:.2f} times the paper's {paper:g}" if paper \
             else f"is {ours:.3g}, and the paper does not say its own"
     return "Computed: " + "; ".join(

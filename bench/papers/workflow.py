@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Have Snakemake do a plan's jobs, and show the progress.
+"""Run a plan's jobs by Snakemake, and show the progress.
 
-Progress is read from the jobs' files and not from Snakemake's output, so it is the same wherever the
-jobs run; what Snakemake says is kept in a log.
+The progress comes from the jobs' files and not from Snakemake's output, so it does not depend on where
+the jobs run.  Snakemake's output goes to a log.
 """
 
 import json
@@ -27,8 +27,11 @@ END_S = 30                  # for jobs to clean up after an interrupt
 
 
 def command(folder: Path, cores: int | None, profile: str | None, more: tuple = ()) -> list[str]:
-    """Snakemake's command line.  A job is named by what it depends on, so that its file's being there
-    is all there is to know; and a file appears whole, so that nothing has to be locked."""
+    """Snakemake's command line.
+
+    A job's name is a hash of all its inputs, so the job is done if its file exists.  A file appears when
+    it is complete, so no lock is needed.
+    """
     where = ["--profile", profile] if profile else ["--cores", str(cores or "all")]
     return ["snakemake", "--snakefile", str(SNAKEFILE), "--directory", str(folder), *where,
             "--scheduler", "greedy", "--keep-going", "--nolock", "--rerun-incomplete",
@@ -38,7 +41,7 @@ def command(folder: Path, cores: int | None, profile: str | None, more: tuple = 
 
 def run(planned: dict, folder: Path, console: Console, cores: int | None = None,
         profile: str | None = None) -> None:
-    """Do the jobs that are not done yet.  A LabError names the failed jobs and their logs."""
+    """Run the jobs that are not done yet.  Raises LabError with the failed jobs and their logs."""
     log = folder / "log" / "snakemake.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as out:
@@ -62,18 +65,18 @@ def run(planned: dict, folder: Path, console: Console, cores: int | None = None,
 
 
 def failure(planned: dict, folder: Path, log: Path) -> str:
-    """Which jobs are not done, each with its log's last line."""
+    """A line for each failed job, with the last line of its log."""
     failures = []
     for job in planned["jobs"]:
         log_file = folder / "log" / f"{job}.log"
         if not plan.cell_path(job, folder).exists() and log_file.exists():
-            lines = log_file.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+            lines = log_file.read_text(errors="replace").strip().splitlines() or ["no output"]
             failures.append(f"job {job} ({cells_of(planned, job)}) failed: {lines[-1]}; log: {log_file}")
     return "\n".join(failures or [f"the workflow failed; log: {log}"])
 
 
 def cells_of(planned: dict, job: str) -> str:
-    """The first cell that a job is of, in words."""
+    """The first cell of a job, as text."""
     for name, cells in planned["cells"].items():
         for cell in cells:
             if job in cell["jobs"]:
@@ -82,7 +85,7 @@ def cells_of(planned: dict, job: str) -> str:
 
 
 class Meter:
-    """Time left: what is left of the expected wall time, at the rate that jobs went so far."""
+    """Estimates the time left, from the expected wall times and the rate of the jobs so far."""
 
     def __init__(self, planned: dict, folder: Path, cores: int):
         self.cores = cores
@@ -96,7 +99,7 @@ class Meter:
         self.look()
 
     def look(self) -> None:
-        """Count the jobs that have finished since."""
+        """Count the jobs that have finished since the last call."""
         for job in self.paths.keys() - self.done:
             if self.paths[job].exists():
                 self.done.add(job)
@@ -106,6 +109,7 @@ class Meter:
                     self.expected_s += self.expected[job]
 
     def left_s(self) -> float:
+        """The expected wall time until the last job ends, s."""
         rate = self.took_s / self.expected_s if self.expected_s else 1.0
         left = [expected for name, expected in self.expected.items() if name not in self.done]
         # The last jobs do not share the cores evenly.

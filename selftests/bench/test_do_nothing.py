@@ -42,7 +42,7 @@ class Fed(results.Results):
 
 
 def own(one, cell):
-    return one.stated.get(one.key(cell))
+    return one.paper_values.get(one.key(cell))
 
 
 def without_mtsi(one, cell):

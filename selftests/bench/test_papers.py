@@ -97,8 +97,8 @@ def test_axes_become_cells():
     assert (today.flows[0].cc, today.flows[0].bytes, today.sender.initcwnd) == ("hybla", 1_000_000, 10)
     assert by_labels["small", "Reno", "of the time"].scenario.flows[0].bytes == 100_000
     assert by_labels["small", "Ideal", "of the time"].formula == "ideal_transfer_s"
-    assert one.stated["large", "Hybla"] == 5
-    assert one.of_the_time == "of the time"
+    assert one.paper_values["large", "Hybla"] == 5
+    assert one.paper_settings == "of the time"
 
 
 def bad_axis(number, **pairs):
@@ -126,12 +126,12 @@ def bad_axis(number, **pairs):
     (put(paper={"small": {"Vegas": 1.0}}), "has no cell"),
     (put(paper={"small": 1.0}), "paper.small = 1.0: a number or 'never', 2 labels deep"),
     (lambda data: data["claim"][0].update(left={"TCP": "Vegas"}), "TCP has no 'Vegas'"),
-    (lambda data: data["claim"][0].update(value=1), "either right or value"),
+    (lambda data: data["claim"][0].update(value=1), "exactly one of right and value"),
     (lambda data: data["claim"][0].update({"is": "better"}),
      r'claim\[0\].is = "better": one of "less", "more", "within"'),
     (lambda data: data["claim"][0].update(right={"file": "small"}), "name different axes"),
     (lambda data: data["claim"][0].update(left={"TCP": ["Hybla", "Reno"]}),
-     "TCP has 'Reno' left and right"),
+     "TCP has 'Reno' in left and right"),
     (lambda data: data["figure"][0].update(kind="pie"), r'figure\[0\].kind = "pie": one of "lines"'),
     (lambda data: data["figure"][0].update(x="planet"), "no axis 'planet'"),
     (lambda data: data["figure"][2].update(metric="colour"),
@@ -201,7 +201,7 @@ keep = { file = ["large"] }
     only, = two.cells
     assert (only.scenario.flows[0].bytes, only.scenario.hops[1].forward.loss_pct) == (5000, 1)
     (folder / "two.toml").write_text(head + '[like]\nexperiment = "one"\nkeep = { file = ["huge"] }\n')
-    with pytest.raises(LabError, match="has not all of"):
+    with pytest.raises(LabError, match="does not have all of"):
         experiment.load_all(["caini"], tmp_path)
 
 
@@ -274,7 +274,7 @@ def test_a_half_made_paper_is_one_line(tmp_path, files, error):
 
 
 def test_an_unknown_paper_is_an_error_with_the_known_papers(tmp_path):
-    with pytest.raises(LabError, match="no paper caine: there are henderson, marchese, caini, "):
+    with pytest.raises(LabError, match="no paper caine; there are: henderson, marchese, caini, "):
         experiment.load_all(["caine"])
 
 
@@ -282,7 +282,7 @@ def test_one_experiment_is_chosen_with_those_it_is_computed_from():
     assert [one.id for one in experiment.load_all(["satcc/loss", "satcc/loss"])] == ["satcc/loss"]
     assert {one.name for one in experiment.load_all(["satcc/harm"])} == {
         "harm", "shares-theirs", "shares-alone"}
-    with pytest.raises(LabError, match="satcc: no experiment nosuch: there are aqm, harm, "):
+    with pytest.raises(LabError, match="satcc: no experiment nosuch; there are: aqm, harm, "):
         experiment.load_all(["satcc/nosuch"])
 
 
@@ -309,7 +309,7 @@ def test_one_cell_is_played_by_its_labels(monkeypatch):
     command.play_cells(types.SimpleNamespace(experiment="marchese/table1", label=["TCP=MTSI"], seed=2,
                                              kernel="6.1"), console)
     assert played == [(cell.labels, 2) for cell in cells]
-    stated = chosen.stated[chosen.key(cells[0])]
+    stated = chosen.paper_values[chosen.key(cells[0])]
     assert f"1.5 {chosen.unit}, the paper: {stated}; build/runs/1" in console.file.getvalue()
 
 
@@ -415,7 +415,7 @@ def test_a_claim_is_judged_seed_by_seed(tmp_path):
     measured = results.Results(finished(tmp_path, [one]), [one], tmp_path)
     key = plan.measure_key(one.metric, one.arguments)
     seen = {"Hybla": {3: 31.0, 1: 11.0, 2: 21.0}, "Reno": {1: 5.0, 2: None, 3: 15.0, 4: 99.0}}
-    measured.of_cell = lambda _, cell: [{"seed": seed, "values": {key: value}}
+    measured.runs_of = lambda _, cell: [{"seed": seed, "values": {key: value}}
                                         for seed, value in seen[cell.labels["TCP"]].items()]
     cells = {cell.labels["TCP"]: cell for cell in one.cells}
 
@@ -439,7 +439,7 @@ def test_a_gain_has_one_value_a_seed(tmp_path):
     measured = results.Results(finished(tmp_path, [one, two]), [one, two], tmp_path)
     key = plan.measure_key(one.metric, one.arguments)
     seen = {"Hybla": {1: 5.0, 2: 9.0, 3: None}, "Reno": {1: 10.0, 2: 10.0, 3: 10.0}}
-    measured.of_cell = lambda _, cell: [{"seed": seed, "values": {key: value}}
+    measured.runs_of = lambda _, cell: [{"seed": seed, "values": {key: value}}
                                         for seed, value in seen[cell.labels["TCP"]].items()]
     assert measured.by_seed(two, two.cells[0]) == {1: 50.0, 2: pytest.approx(10.0)}
     assert measured.estimate(two, two.cells[0]).half > 0
@@ -558,11 +558,11 @@ def test_facts_of_a_split_flow_end_at_the_proxy(monkeypatch):
 
 
 def test_a_cause_says_that_the_value_was_never_reached():
-    assert verdict.cause(case(ours=None)).startswith("It never reached the value. ")
+    assert verdict.cause(case(ours=None)).startswith("The run did not reach the value. ")
 
 
 def test_the_cause_of_a_gain_is_in_its_two_values():
-    text = verdict.of_gain([("MTSI", "(run a)", 12.0, 10.0), ("Reno", "(run b)", 5.0, None)])
+    text = verdict.explain_gain([("MTSI", "(run a)", 12.0, 10.0), ("Reno", "(run b)", 5.0, None)])
     assert "MTSI is 1.20 times the paper's 10 (run a); Reno is 5" in text and "(run b)" in text
 
 
@@ -679,7 +679,7 @@ def test_a_run_that_never_reached_the_value(tmp_path):
     data = results.Results(finished(tmp_path, [one], values), [one], tmp_path).as_dict()
     entry = next(entry for entry in data["experiments"][0]["cells"]
                  if list(entry["labels"].values()) == ["large", "Reno", "of the time"])
-    assert entry["verdict"] == verdict.NOT and entry["cause"].startswith("It never reached the value")
+    assert entry["verdict"] == verdict.NOT and entry["cause"].startswith("The run did not reach")
     claim, = data["experiments"][0]["claims"]
     assert claim["of"] == len(claim["pairs"]) == 2      # and it is in the claim, as the worst
 

@@ -381,10 +381,11 @@ def test_a_missing_file(tmp_path):
 
 
 @pytest.mark.parametrize("like, message", [
-    ({"experiment": "bad"}, 'like.experiment = "bad": takes over from this one'),
+    ({"experiment": "bad"}, 'like.experiment = "bad": the other file takes over from this one'),
     ({"experiment": "../one"}, "like.experiment = \"../one\": another file's name"),
     ({"experiment": "one", "set": {"flow.5.bytes": 5}}, "like.set.\"flow.5.bytes\": no entry '5'"),
-    ({"experiment": "one", "keep": {"planet": "x"}}, "like.keep: axis 'planet' has not all of ['x']"),
+    ({"experiment": "one", "keep": {"planet": "x"}},
+     "like.keep: axis 'planet' does not have all of ['x']"),
     ({"experiment": "one", "axes": ["planet"]}, "like.axes: one has no axis 'planet'")])
 def test_a_mistake_in_an_inherited_key_names_the_other_file(tmp_path, like, message):
     one_line(load_paper, write(tmp_path, {**LIKE, "like": like}), message)

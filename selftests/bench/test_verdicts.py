@@ -19,7 +19,7 @@ HOLDS, UNSURE, FAILS = verdict.CLASSES
 
 
 def of_value(values, paper, null=None, **changed):
-    return verdict.of_value(read(put(**changed)), values, paper, null).verdict
+    return verdict.judge_value(read(put(**changed)), values, paper, null).verdict
 
 
 # ---- values, without chance ------------------------------------------------
@@ -63,7 +63,7 @@ def test_a_percentage(ours, paper, expected):
 def test_a_value_is_judged_by_the_effect_that_the_paper_shows(ours, expected):
     """Marchese's table 1: MTSI 12.57 s, plain slow start 13.96 s, 11 % apart."""
     assert of_value([ours], 12.57, verdict.Null(13.96)) == expected
-    assert verdict.of_value(read(), [ours], 12.57).verdict == REPRODUCED, "by the tolerance alone"
+    assert verdict.judge_value(read(), [ours], 12.57).verdict == REPRODUCED, "by the tolerance alone"
 
 
 def test_our_effect_is_measured_from_our_own_null():
@@ -81,8 +81,8 @@ def test_where_the_paper_has_no_effect_its_null_is_reproduced_too():
     null = verdict.Null(175.63)
     assert of_value([176], 175.08, null) == of_value([190], 175.08, null) == BLIND
     assert of_value([230], 175.08, null) == SAME_ORDER
-    assert verdict.of_null(read(), 175.08, null) == REPRODUCED
-    assert verdict.of_null(read(), 12.57, verdict.Null(13.96)) == NOT
+    assert verdict.judge_null(read(), 175.08, null) == REPRODUCED
+    assert verdict.judge_null(read(), 12.57, verdict.Null(13.96)) == NOT
     assert of_value([0.3], 0, verdict.Null(0.0), unit="%") == BLIND
     assert of_value([0.4], 0.31, verdict.Null(0.0), unit="%") == BLIND
     assert of_value([-0.31], 0.31, verdict.Null(0.0), unit="%") == NOT
@@ -98,21 +98,21 @@ REPEATABLE = settings(derandomize=True, database=None, deadline=None, max_exampl
 def test_no_value_as_near_to_the_null_is_reproduced(paper, null, ours, null_ours):
     """Whatever the figures; nor what our own null would have."""
     one, without = read_once(), verdict.Null(null, null_ours)
-    class_of = verdict.of_value(one, [ours], paper, without).verdict
+    class_of = verdict.judge_value(one, [ours], paper, without).verdict
     if abs(paper - null) > 0.01 * paper:
         assert class_of != BLIND
         if abs(ours - null) <= abs(ours - paper) or (ours - null_ours) * (paper - null) <= 0:
             assert class_of != REPRODUCED
     if class_of == REPRODUCED:
-        assert verdict.of_value(one, [ours], paper).verdict == REPRODUCED
-    assert verdict.of_null(one, paper, without) in (NOT, REPRODUCED)
+        assert verdict.judge_value(one, [ours], paper).verdict == REPRODUCED
+    assert verdict.judge_null(one, paper, without) in (NOT, REPRODUCED)
 
 
 @REPEATABLE
 @given(paper=st.floats(-9.99, 9.99), ours=st.floats(-100, 100))
 def test_no_small_percentage_passes_at_half_or_twice_its_size(paper, ours):
     if paper and not 0.5 < ours / paper < 2:
-        assert verdict.of_value(read_once("%"), [ours], paper).verdict != REPRODUCED
+        assert verdict.judge_value(read_once("%"), [ours], paper).verdict != REPRODUCED
 
 
 @functools.cache
@@ -123,7 +123,7 @@ def read_once(unit="s"):
 @pytest.mark.parametrize("effect_pct", [1.5, 3, 8, 14, 29, 40, 200])
 def test_doing_nothing_is_never_near(effect_pct):
     null = verdict.Null(100 * (1 + effect_pct / 100))
-    assert verdict.of_null(read(), 100, null) == NOT
+    assert verdict.judge_null(read(), 100, null) == NOT
     assert of_value([100], 100, null) == REPRODUCED
 
 
@@ -137,16 +137,16 @@ def test_doing_nothing_is_never_near(effect_pct):
     ([9.0, 10.0, 11.0], 10, UNDECIDED), ([1.0, 100.0, 40.0], 10, UNDECIDED),
     ([50.0, 60.0, 70.0], 10, NOT), ([20.0, 22.0, 24.0], 10, SAME_ORDER)])
 def test_noise_never_upgrades(values, paper, expected):
-    judged = verdict.of_value(read(put(random=True)), values, paper)
+    judged = verdict.judge_value(read(put(random=True)), values, paper)
     assert judged.verdict == expected
     assert judged.decided == (judged.verdict != UNDECIDED)
 
 
 def test_an_undecided_value_says_how_many_seeds_it_takes():
-    wide = verdict.of_value(read(put(random=True)), [8.0, 10.0, 12.0], 10)
+    wide = verdict.judge_value(read(put(random=True)), [8.0, 10.0, 12.0], 10)
     assert wide.seeds == statistics.seeds_for([8.0, 10.0, 12.0], 95, 1.5) == 10
-    assert verdict.of_value(read(put(random=True)), [8.0], 10).seeds is None
-    by_effect = verdict.of_value(read(put(random=True)), [8.0, 10.0, 12.0], 10, verdict.Null(11.0))
+    assert verdict.judge_value(read(put(random=True)), [8.0], 10).seeds is None
+    by_effect = verdict.judge_value(read(put(random=True)), [8.0, 10.0, 12.0], 10, verdict.Null(11.0))
     assert by_effect.seeds > wide.seeds, "half of the effect is less than the tolerance"
 
 
@@ -165,7 +165,7 @@ def test_a_claim_holds_or_does_not(relation, left, right, factor, expected):
     """What is not so is not so by a little: a gain of -4 % is none."""
     sides = [statistics.estimate([value], 95) for value in (left, right)]
     for unit in ("s", "%"):
-        assert verdict.of_pair(read(put(unit=unit)), relation, *sides, factor).verdict == expected
+        assert verdict.judge_pair(read(put(unit=unit)), relation, *sides, factor).verdict == expected
 
 
 def of_seeds(relation, left, right, factor=1, **changed):
@@ -174,8 +174,8 @@ def of_seeds(relation, left, right, factor=1, **changed):
         return statistics.Estimate(math.inf, None, 1) if None in values else \
             statistics.estimate(values, 95)
     pairs = [tuple(math.inf if value is None else value for value in pair) for pair in zip(left, right)]
-    return verdict.of_pair(read(put(random=True, **changed)), relation, side(left), side(right), factor,
-                           pairs)
+    return verdict.judge_pair(read(put(random=True, **changed)), relation, side(left), side(right),
+                              factor, pairs)
 
 
 def test_one_seed_is_never_sure():
@@ -222,14 +222,14 @@ def test_a_pair_in_which_one_side_never_reached_the_value():
     never, soon = statistics.Estimate(math.inf, None, 1), statistics.Estimate(5, None, 1)
     for sides, relation, expected in (((soon, never), "less", HOLDS), ((never, soon), "less", FAILS),
                                       ((never, never), "less", FAILS), ((never, soon), "within", FAILS)):
-        assert verdict.of_pair(read(), relation, *sides, 1).verdict == expected
+        assert verdict.judge_pair(read(), relation, *sides, 1).verdict == expected
 
 
 @pytest.mark.parametrize("pairs, of_all, of_some", [
     ([HOLDS, HOLDS], HOLDS, HOLDS), ([HOLDS, UNSURE], UNSURE, HOLDS), ([UNSURE, FAILS], FAILS, UNSURE),
     ([FAILS, FAILS], FAILS, FAILS)])
 def test_a_claim_concerns_every_pair_unless_some_is_set(pairs, of_all, of_some):
-    assert (verdict.of_claim(pairs), verdict.of_claim(pairs, some=True)) == (of_all, of_some)
+    assert (verdict.judge_claim(pairs), verdict.judge_claim(pairs, some=True)) == (of_all, of_some)
 
 
 # ---- what is counted -------------------------------------------------------
@@ -279,8 +279,8 @@ def test_the_nulls_score_is_beside_the_table(tmp_path):
     data = data_of(tmp_path, change, {**VALUES, ("small", "Hybla"): 2.0})
     entry = data["experiments"][0]
     assert tables.null_text(entry) == (
-        "In place of ours the paper's own figures without the idea: of 2 values that have such a "
-        "figure, 1 reproduced, 0 of the same order.")
+        "With the paper's own figures without the idea in place of ours, of 2 values that have such a "
+        "figure 1 would be reproduced, 0 of the same order.")
     verdicts = {tuple(cell["labels"].values()): cell["verdict"] for cell in entry["cells"]}
     assert verdicts["small", "Hybla", "of the time"] == BLIND
     # 9 s beside Reno's 30: eight times the paper's effect, 5 beside 8.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make bench and make geo: what is compared, the tables and plots of the report, README's tables."""
+"""make bench and make geo: the comparison's runs, the report's tables and plots, README's tables."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `make bench` plays: the comparison's data file, and the runs that it lays out."""
+"""The runs of `make bench`, and the schema of the comparison's data file."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from ..scenario.schema import CongestionControl, Flag, Line, text, whole
 
 HERE = Path(__file__).resolve().parent
 
-# Wall seconds of a run on one core, to tell the time left before anything is measured:
-# restore and set-up, and then so much per data packet.
+# Expected wall seconds of a run on one core, for the time left: fixed for restore and set-up, and per
+# data packet.
 FIXED_WALL_S = 1.6
 PACKET_WALL_S = 0.00028
-SIZED = ("transfer", "floor", "log")        # kinds of runs whose amount is bytes
+SIZED = ("transfer", "floor", "log")        # kinds of runs whose amount is in bytes
 
 
 LINK = text("a scenario's name", r"[\w-]+")
@@ -116,11 +116,11 @@ class Item:
     link: str
     policy: Policy
     kind: str                   # transfer, floor, bulk, beside, cost, log, long, shared; see plan()
-    amount: int                 # bytes of a transfer or log; of the others, seconds
+    amount: int                 # bytes for the kinds in SIZED, seconds for the others
     loss_pct: float
     seed: int
     scenario: Scenario
-    mode: str = ""              # of log: what of it is on, see overhead.py; of a floor, its receiver
+    mode: str = ""              # log: a mode of overhead.py; floor: a receiver of floors.py
 
     def expected_wall_s(self) -> float:
         size = self.amount if self.kind in SIZED else \
@@ -142,7 +142,7 @@ class Plan:
     policies: tuple[Policy, ...]
     links: dict[str, Scenario]
     items: tuple[Item, ...]
-    fast: Scenario | None = None        # the link of the long comparison, if that is asked for
+    fast: Scenario | None = None        # the link of the long comparison, if it is played
 
     def of(self, *kinds: str) -> list[Item]:
         return [item for item in self.items if item.kind in kinds]
@@ -161,13 +161,15 @@ def _read(name: str) -> Scenario:
 
 
 def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
-    """Read the comparison's data file and lay out its runs.
+    """Read the comparison's data file and plan its runs.  Raises LabError.
 
-    transfer, bulk: every policy alone on every link.  floor: each transfer by a sender that only the
-    link and a receiver hold back, each of floors.RECEIVERS.  beside: every policy and a rival on a link
-    that is neither's.  cost: a policy alone, its instructions counted.
-    log: one transfer with each of the logger's events.
-    long: on a faster link at random loss; shared: several flows of one policy there.
+    The kinds of runs are:
+    transfer, bulk: every policy alone on every link;
+    floor: each transfer, limited only by the link and by each of floors.RECEIVERS;
+    beside: a flow of every policy together with a rival's;
+    cost: a policy alone, with its instructions counted;
+    log: one transfer in each mode of the logger;
+    long: every policy on a faster link with random loss; shared: several flows of one policy there.
     """
     asked = schema.read(Comparison, schema.parsed(path), path.name)
     policies = tuple(Policy(entry.cc, entry.ours, tuple(entry.parameters.items()))
@@ -200,8 +202,10 @@ def _item(link: str, base: Scenario, policy: Policy, kind: str, amount: int, los
 
 
 def _beside_items(beside: Beside, policies) -> list[Item]:
-    """Two flows that start together: the policy's, and the rival's.  The rival is among the policies:
-    its rate beside a second rival is the reference for the other policies."""
+    """Runs with two flows that start together, the policy's and the rival's.
+
+    The rival is one of the policies: its rate beside a second rival is the reference for the others.
+    """
     if beside.rival not in [policy.label for policy in policies]:
         raise LabError(f"compare.toml: beside: the rival {beside.rival} is not one of the policies")
     items = []
@@ -215,7 +219,7 @@ def _beside_items(beside: Beside, policies) -> list[Item]:
 
 
 def _cost_items(counted: Cost, policies) -> list[Item]:
-    """No trace: the policies' own events are off, as they are for anybody but us."""
+    """The cost runs.  They have no trace, as on a user's host."""
     return [_item(counted.link, _read(counted.link), policy, "cost", counted.seconds, loss_pct, 1,
                   trace=(), before=cost.before(policy.cc), after=cost.AFTER)
             for policy in policies if not policy.parameters for loss_pct in counted.loss_pct]
@@ -232,7 +236,7 @@ def _long_items(long: Long, policies) -> list[Item]:
     items = [_item(long.link, base, policy, "long", long.seconds, loss_pct, seed)
              for policy in policies if not policy.parameters
              for loss_pct in long.loss_pct for seed in long.seeds]
-    # The flows share the link, and the room for what they have not yet had acknowledged.
+    # The flows share the link, so each gets its part of the send buffers.
     room = f"4096 87380 {2 * base.socket_bytes() // shared.flows}"
     sender = dataclasses.replace(base.sender, sysctl={"net.ipv4.tcp_wmem": room})
     return items + [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The measured figures that `satcc choose` ships: bench/RESULTS.md's tables as JSON.
+"""The figures of `satcc choose`: the tables of bench/RESULTS.md as JSON.
 
-They are read back from the page, so that the tool has what the page has, whichever runs a table is
-from.  Rate and RTT of a link are its scenario's.
+They are read from the page, so the tool and the page have the same figures, whatever runs a table is
+from.  The rate and RTT of a link are its scenario's.
 """
 
 import json
@@ -21,7 +21,7 @@ SOURCE = re.compile(r"`(?P<command>[^`]+)`, Linux (?P<kernel>\S+?)(?:,| under) (
 # ---- the page --------------------------------------------------------------
 
 def block(text: str, name: str) -> str:
-    """What stands between a table's two comments.  Raises ValueError."""
+    """The text between a table's two comments.  Raises ValueError."""
     _, begin, rest = text.partition(f"<!-- table: {name} -->")
     inside, end, _ = rest.partition("<!-- end -->")
     if not begin or not end:
@@ -30,7 +30,7 @@ def block(text: str, name: str) -> str:
 
 
 def cells(text: str) -> list[list[str]]:
-    """A Markdown table, row by row, without the line below its head."""
+    """The rows of a Markdown table, without the line below its head."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     split = [[cell.strip().replace("`", "").replace("*", "") for cell in line.strip("|").split("|")]
              for line in lines]
@@ -38,17 +38,17 @@ def cells(text: str) -> list[list[str]]:
 
 
 def source(text: str) -> dict:
-    """What the parenthesis below a table says, by the names in SOURCE.  Raises ValueError."""
+    """The parts of the parenthesis below a table, by the names in SOURCE.  Raises ValueError."""
     _, begin, rest = text.partition("\n(`")
     line = " ".join(f"`{rest}".strip().removesuffix(")").split())
     match = SOURCE.fullmatch(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line)) if begin else None
     if not match:
-        raise ValueError(f"{PAGE.name}: a table does not say where it is from: {line}")
+        raise ValueError(f"{PAGE.name}: a table has no line with its source: {line}")
     return match.groupdict()
 
 
 def number(cell: str) -> float | int | None:
-    """8.66, 984; None where nothing was measured."""
+    """The number in a cell, such as 8.66 or 984; None if nothing was measured."""
     try:
         return int(cell) if cell.isdigit() else float(cell)
     except ValueError:
@@ -114,7 +114,7 @@ def beside(text: str, plan: comparison.Plan) -> list[dict]:
         first = 1 + 4 * nth
         link = facts(name, scenario)
         if head[first] != f"{link['rtt_ms']:g} ms: own":
-            raise ValueError(f"{PAGE.name}: {head[first]} is not of the link {name}")
+            raise ValueError(f"{PAGE.name}: the column {head[first]} does not belong to the link {name}")
         links.append({**link, "rival": head[first + 1], "source": source(block(text, "beside")),
                       "policies": {row[0]: of_two_flows(row[first:first + 4]) for row in body}})
     return links

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m bench geo: transfers over public satellite accesses, beside published objectives.
+"""python3 -m bench geo: compare transfers over public satellite accesses with published objectives.
 
-geo.toml has the links, sizes and objectives.  Beside what each policy takes stand, in seconds from the
-first SYN to the ACK of the last byte:
+geo.toml has the links, sizes and objectives.  The table has the time of each policy, and these times, in
+seconds from the first SYN to the ACK of the last byte:
 
     floor       two round trips and the payload at the bottleneck's net rate: no sender is faster
-    receiver    a sender without congestion control, see floors.py: what the receiver's window lets
-                through.  No floor where the return link is so slow that its bursts cost ACKs
-    stock       the same with the receive buffer that Linux has unless told otherwise; the policies,
-                as everywhere in the lab, send to a wider one
+    receiver    a sender without congestion control, which only the receiver's window limits (floors.py).
+                A policy can be faster if the return link is so slow that this sender's bursts cost ACKs
+    stock       the same with Linux's default receive buffer; the policies, as everywhere in the lab,
+                send to a larger one
 """
 
 import argparse
@@ -39,7 +39,7 @@ from . import webpage
 from .comparison import Item, Policy
 
 HERE = Path(__file__).resolve().parent
-GIVE_UP = "sleep {seconds}; kill $flows"       # of the job's script: the senders
+GIVE_UP = "sleep {seconds}; kill $flows"       # $flows: the senders, in the job's script
 
 
 RATE = real(0.001, 1e6)
@@ -61,8 +61,8 @@ class Row(schema.Table):
     return_loss_pct: PERCENT = 0
     then_mbit: real(0, 1e6) = 0     # the forward rate from then_s on; 0: no change
     then_s: SECONDS = 0
-    outage_first_s: SECONDS = 0     # nothing passes for outage_ms, from here on each outage_every_s
-    outage_every_s: SECONDS = 0
+    outage_first_s: SECONDS = 0     # start of the first outage; nothing passes for outage_ms
+    outage_every_s: SECONDS = 0     # from the start of one outage to the next; 0: no outages
     outage_ms: MS = 0
     give_up_s: whole(0, 10**6) = 0  # 0: the lab's own limit, which fails the run
 
@@ -107,8 +107,11 @@ class Row(schema.Table):
         return floors.unlimited(lossless.scenario(floors.CC, size, 1), size, receiver)
 
     def floor_s(self, size: int) -> float:
-        """No sender is faster: a round trip for the handshake, the payload at the net rate of the
-        time, a round trip for the last byte and its ACK.  What random loss takes must be sent again."""
+        """The shortest possible time, s.
+
+        It is one round trip for the handshake, the payload at the net rate, and one round trip for the
+        last byte and its ACK.  Packets that random loss takes must be sent again.
+        """
         plain = self.scenario(floors.CC, 1, 1)
         rate = plain.net_rate_bps / 8 * (1 - self.loss_pct / 100)
         rtt_s, ends = plain.base_rtt_s, size / rate
@@ -120,7 +123,7 @@ class Row(schema.Table):
 
 @dataclass(frozen=True)
 class Group(schema.Table):
-    """Rows of one source, with what they share."""
+    """Rows of one source, with their common keys."""
 
     source: Line
     rtt_ms: RTT
@@ -157,7 +160,7 @@ def rows(data: dict) -> list[tuple[str, Row]]:
 
 
 def plan(data: dict) -> list[tuple[Row, int, Item]]:
-    """Every run: (row, bytes, item).  Those with a mode are floors with one of floors.RECEIVERS."""
+    """Every run: (row, bytes, item).  An item with a mode is a floor with one of floors.RECEIVERS."""
     planned = []
     for _, row in rows(data):
         for size in row.bytes:
@@ -171,7 +174,10 @@ def plan(data: dict) -> list[tuple[Row, int, Item]]:
 
 
 def collect(data: dict, planned, runs) -> dict:
-    """A table row for each link and size; seconds are lists, an entry a seed, None: not by then."""
+    """The suite's data, with a row for each link and size.
+
+    Its seconds are lists with an entry for each seed; None for a transfer that did not end.
+    """
     by_row = {}
     sources = {row.name: source for source, row in rows(data)}
     for (row, size, item), run in zip(planned, runs):
@@ -212,7 +218,7 @@ def cells(row: dict, policies: list[str]) -> list[str]:
 
 
 def missed(data: dict) -> list[str]:
-    """A line for each objective that no policy reaches, with why."""
+    """A line for each objective that no policy reaches, with the reason."""
     lines = []
     for row in data["rows"]:
         times = {cc: _median(row["seconds"][cc]) for cc in data["policies"]}

@@ -113,7 +113,7 @@ def draw_sequence(axes, link: dict, series: dict, colour: str, limits) -> None:
 
 
 def goodput_limits(link: dict, series: dict) -> tuple[float, float]:
-    """A repaired hole acknowledges seconds of data at once: bound the axis."""
+    """The axes' limits: bounded, since a repaired hole acknowledges seconds of data at once."""
     net = link["net_rate_mbit"]
     peak = max((largest(s["mbit"]) for s in series.values()), default=0)
     return (whole_seconds(series),
@@ -206,7 +206,7 @@ def draw_figure(plot: Plot, link: dict, data: dict, layout: Layout) -> Figure:
 
 
 def write_plots(data: dict, link: dict, folder: Path) -> Iterator[dict]:
-    """Writes the wide plots as files; yields what the page needs of each."""
+    """Write the wide plots as files, and yield the page's data of each."""
     with matplotlib.rc_context(STYLE):
         for plot in PLOTS:
             wide = render_svg(draw_figure(plot, link, data, WIDE))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of README.md, bench/RESULTS.md, the policies' READMEs and tools/uses/, out of figures.
+"""Write the tables of README.md, bench/RESULTS.md, the policies' READMEs and tools/uses/ from results.
 
     python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json,
                                          FOLDER/papers/summary.json, FOLDER/uses/papers.json and
-                                         FOLDER/goals/papers.json; FOLDER is results/ unless named
-    python3 -m bench readme --figures    only the file that `satcc choose` reads, from the tables that
-                                         bench/RESULTS.md has; the other call writes it too
+                                         FOLDER/goals/papers.json; the default is results/
+    python3 -m bench readme --figures    only the file that `satcc choose` reads, from the present tables
+                                         of bench/RESULTS.md; the other call writes it too
 
 A table is between two comments, <!-- table: NAME --> and <!-- end -->, followed by a line with the
 source of its figures.  A table without new figures is not changed.  A policy's README has
@@ -38,7 +38,7 @@ SUMMARY = ("satcc", "hybla_full", "westwood_abse", "hybla", "cubic", "bbr")
 
 
 def text_of(value, digits: int | None = None) -> str:
-    """Three significant digits, or as many decimals as asked for."""
+    """A number as text, with three significant digits or with this many decimals."""
     if not formats.is_number(value):
         return formats.MISSING
     if digits is None:
@@ -64,7 +64,7 @@ def lines_of(rows: list[list[str]]) -> str:
 
 
 def links(data: dict) -> str:
-    """Every link: a row a policy, in seconds, packets and Mbit/s."""
+    """The table of every link, with a row for each policy, in seconds, packets and Mbit/s."""
     sizes = tables.transfer_sizes(data["links"][0])
     losses = tables.bulk_losses(data["links"][0])
     rows = [["", *map(formats.format_bytes, sizes), "held", "drops", "90 % of the link after",
@@ -92,7 +92,7 @@ def links(data: dict) -> str:
 
 
 def summary(data: dict) -> str:
-    """README.md's table: the policies of SUMMARY on two links, and the rival's share on the longest."""
+    """The policies of SUMMARY on two links, for README.md, and a rival's share at the largest RTT."""
     slow, fast = data["links"][:2]
     sizes = tables.transfer_sizes(slow)
     loss = tables.bulk_losses(slow)[-1]
@@ -150,7 +150,7 @@ def harm(data: dict, policy: str) -> str:
 
 
 def long(data: dict) -> str:
-    """The faster link: goodput of one flow, a row a loss."""
+    """The table of the faster link: goodput of one flow, with a row for each loss."""
     fast = data["long"]
     policies = [policy for policy in data["policies"]
                 if any(row["policy"] == policy for row in fast["rows"])]
@@ -169,7 +169,7 @@ def cost(data: dict) -> str:
 
 
 def acceptance(data: dict) -> str:
-    """The acceptance suite's table, and the objectives that nobody reaches."""
+    """The acceptance suite's table, and the objectives that no policy reaches."""
     suite = data["acceptance"]
     rows, link = [geo.heads(suite["policies"])], None
     for row in suite["rows"]:
@@ -180,8 +180,8 @@ def acceptance(data: dict) -> str:
 
 
 def papers(data: dict) -> str:
-    """Verdicts by paper: independent values, what a policy that does nothing would get of them, claims,
-    and what is shown and not counted."""
+    """Verdicts by paper: independent values, those that a policy that does nothing would reproduce,
+    claims, and values and claims that are not counted."""
     by_paper = data["papers"]["papers"]
     values, claims = (list(next(iter(by_paper.values()))[kind]) for kind in ("values", "claims"))
     rows = [["", *(f"values {one}" if one == values[0] else one for one in values), "by doing nothing",
@@ -198,8 +198,10 @@ def papers(data: dict) -> str:
 
 
 def use(data: dict, name: str) -> str:
-    """An experiment of bench/scenarios/uses/ and those whose names it begins, side by side: they have
-    the same rows."""
+    """An experiment of bench/scenarios/uses/, and beside it those whose names begin with its name.
+
+    All have the same rows.  Raises ValueError if there is no such experiment.
+    """
     experiments = [one for one in data["uses"]["experiments"]
                    if one["name"] == name or one["name"].startswith(f"{name}-")]
     if not experiments:
@@ -265,13 +267,13 @@ def source(data: dict, name: str) -> str:
 TABLES = {"summary": summary, "links": links, "beside": beside, "long": long, "cost": cost,
           "acceptance": acceptance, "papers": papers, "harm": harm, "use": use,
           "goal": goal}
-# The entries of the data from which a table is made, unless it is the entry of the same name.
+# Table -> the entries of the data that it needs, if these are not the entry of its own name.
 NEEDS = {"summary": ("links", "beside"), "harm": ("beside",), "use": ("uses",),
          "goal": ("goals",)}
 
 
 def written(text: str, data: dict) -> str:
-    """The text with each table that `data` has figures for.  ValueError: a block of an unknown name."""
+    """The text with each table for which `data` has figures.  Raises ValueError for an unknown name."""
     def table(block) -> str:
         begin, name, policy, end = block.groups()
         if name not in TABLES:

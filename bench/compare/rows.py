@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The figures of the comparison, read from its runs: the data that the report shows."""
+"""Collect the figures of the comparison's runs into the report's data."""
 
 import hashlib
 
@@ -11,7 +11,7 @@ from ..record.run import Run
 from ..scenario.scenario import Scenario
 from .comparison import Item, Plan, Policy
 
-SHOWN_TRANSFER = 1_000_000      # the size whose time sequence is drawn
+SHOWN_TRANSFER = 1_000_000      # size of the transfer whose time sequence is drawn
 
 
 def _transfer_row(item: Item, run: Run) -> dict:
@@ -57,9 +57,9 @@ def _series(sequence: Run, bulk: Run, seconds: int) -> dict:
 
 
 def speed(runs: list[Run], items) -> float | None:
-    """Virtual seconds per wall second of a single 2 Mbit/s flow that fills its link, median.
+    """Median of the virtual seconds per wall second of a single 2 Mbit/s flow; None without such a run.
 
-    Counted while the flow runs: without restore, set-up and collection of results.
+    It counts the time while the flow runs, without restore, set-up and collection of results.
     """
     rates = [item.amount / run.meta["flows_wall_s"] for item, run in zip(items, runs)
              if item.kind == "bulk" and not item.loss_pct and run.meta["flows_wall_s"]
@@ -67,32 +67,32 @@ def speed(runs: list[Run], items) -> float | None:
     return float(np.median(rates)) if rates else None
 
 
-def told_by_flows(run: Run) -> list[dict]:
-    """The kernel's TCP_INFO at the end of each flow."""
+def flow_results(run: Run) -> list[dict]:
+    """The result of each flow, with the kernel's TCP_INFO at its end."""
     return [run.json(f"flow-{number}.json") for number in range(len(run.scenario.flows))]
 
 
 def _waited_pct(run: Run, key: str) -> float:
-    """The part of their busy time that flows spent waiting for a socket buffer, percent."""
-    infos = told_by_flows(run)
+    """The share of the flows' busy time that they waited, percent.  key: of TCP_INFO."""
+    infos = flow_results(run)
     return 100 * sum(one[key] for one in infos) / max(1, sum(one["busy_time"] for one in infos))
 
 
 def _digest(run: Run) -> str:
-    """SHA-256 of what a run without captures shows: its flows' ends and its queues' counters."""
+    """SHA-256 of a run without captures: over its flows' results and its queues' counters."""
     names = sorted(path.name for path in run.folder.iterdir()
                    if path.name.startswith(("flow-", "qdisc-")))
     return hashlib.sha256(b"".join(run.read(name) for name in names)).hexdigest()
 
 
 def _long_rows(pairs) -> list[dict]:
-    """A row for each policy and loss; its lists have an entry a seed."""
+    """A row for each policy and loss; its lists have an entry for each seed."""
     grouped = {}
     for item, run in pairs:
         grouped.setdefault((item.policy.label, item.loss_pct), []).append((item, run))
     rows = []
     for (policy, loss_pct), group in grouped.items():
-        rates = [[one["bytes_acked"] * 8 / item.amount / 1e6 for one in told_by_flows(run)]
+        rates = [[one["bytes_acked"] * 8 / item.amount / 1e6 for one in flow_results(run)]
                  for item, run in group]
         rows.append({
             "policy": policy, "loss_pct": loss_pct, "flows_mbit": rates,
@@ -122,11 +122,13 @@ def collect_long(plan: Plan, pairs) -> dict:
 
 
 def collect_beside(pairs) -> dict:
-    """By link and policy: goodput of the policy's flow and of its rival's, Mbit/s, and the rival's in
-    percent of what each of two flows of the rival's kind has there (their mean)."""
+    """For each link and policy: goodput of the policy's flow and of the rival's, Mbit/s.
+
+    rival_pct is the rival's goodput in percent of the mean of two rival flows on that link.
+    """
     links = {}
     for item, run in pairs:
-        own, rival = [info["bytes_acked"] * 8 / item.amount / 1e6 for info in told_by_flows(run)]
+        own, rival = [info["bytes_acked"] * 8 / item.amount / 1e6 for info in flow_results(run)]
         link = links.setdefault(item.link, {
             **link_facts(item.link, item.scenario), "rival": item.scenario.flows[1].cc,
             "seconds": item.amount, "rows": []})
@@ -150,7 +152,7 @@ def collect_cost(pairs) -> dict:
 
 
 def collect_log(pairs) -> dict:
-    """Instructions the logger adds, see overhead.py."""
+    """Instructions that the logger adds, see overhead.py."""
     item = pairs[0][0]
     return {"link": link_facts(item.link, item.scenario)["name"], "cc": item.policy.cc,
             "bytes": item.amount, "rows": overhead.table([
@@ -158,11 +160,9 @@ def collect_log(pairs) -> dict:
 
 
 def collect_checks(pairs, check) -> dict:
-    """What the oracle says of every traced run of ours: by policy, how much was recomputed and
-    where it differs.
+    """Policy -> the oracle's results on the traced runs of our policies.
 
-    check: takes a Run; its answer has `counts` (policy -> .changes), `differences` (with .policy)
-    and `unchecked` (policy -> why).
+    check: oracle.check, which takes a Run and returns a Report.
     """
     by_policy = {}
     for item, run in pairs:
@@ -220,5 +220,6 @@ def collect(plan: Plan, runs: list[Run], check=None) -> dict:
 
 
 def check_plan(plan: Plan) -> None:
+    """Raise LabError if the plan lacks a run that the report needs."""
     if not any(item.amount == SHOWN_TRANSFER for item in plan.of("transfer")):
-        raise LabError(f"compare.toml: transfers lack {SHOWN_TRANSFER}, whose sequence is drawn")
+        raise LabError(f"compare.toml: transfers lack {SHOWN_TRANSFER}, the size of the sequence plot")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of the comparison, as values with their precision and what of them is best.
+"""The tables of the comparison: values with their precision, and marks of the best ones.
 
-A table is a list of columns, and a column knows what each policy measured. Page and terminal draw the
-same cells.
+A table is a list of columns, and a column has the values of each policy. Page and terminal draw the same
+cells.
 """
 
 import dataclasses
@@ -15,21 +15,21 @@ from tools.satcc_tools.graphs import largest
 
 from ..formats import MISSING, format_bytes, format_loss, format_number, is_number
 
-# Rows of what floors.RECEIVERS let through.
+# A key of floors.RECEIVERS -> the name of its row.
 RECEIVERS = {"receiver": "no control", "stock": "stock receiver"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """One figure for every policy; several values are one per seed."""
-    group: str                # what was run: "transfer", "60 s, no loss"
+    """One figure for every policy; there is a value for each seed."""
+    group: str                # kind of run: "transfer", "60 s, no loss"
     title: str
     unit: str
     digits: int
-    better: Callable | None   # min or max: which of two values wins; None: no contest
-    values: dict[str, list]   # by policy
-    ideal: float | None = None      # what the link lets through, and
-    floors: dict = dataclasses.field(default_factory=dict)  # what receivers do, by RECEIVERS
+    better: Callable | None   # min or max; None: no value is marked as the best
+    values: dict[str, list]   # policy -> values
+    ideal: float | None = None      # the best value that the link allows
+    floors: dict = dataclasses.field(default_factory=dict)  # receiver -> value without control
     endless: bool = False     # a missing value means "never", not "not measured"
 
 
@@ -43,7 +43,7 @@ class Cell:
 @dataclasses.dataclass(frozen=True)
 class Row:
     name: str
-    kind: str                 # "ours", "other" or, of no policy, "ideal"
+    kind: str                 # "ours", "other", or "ideal" for a row of no policy
     cells: list[Cell]
 
 
@@ -88,7 +88,7 @@ def plain_cell(column: Column, policy: str) -> Cell:
 
 
 def mark_best(column: Column, cells: list[Cell]) -> list[Cell]:
-    """Marks every cell that prints the best number; none if all print it."""
+    """Mark every cell that prints the best number; none if all cells print it."""
     numbers = [float(c.text) for c in cells if c.text != MISSING]
     if len(numbers) > 1 and min(numbers) == max(numbers):
         return cells
@@ -98,7 +98,7 @@ def mark_best(column: Column, cells: list[Cell]) -> list[Cell]:
 
 
 def build_table(title: str, columns: list[Column], data: dict) -> Table:
-    """One row per policy in the given order, then what is beside them."""
+    """A table with a row for each policy in the given order, then the rows of ideal and floors."""
     policies = data["policies"]
     by_column = [mark_best(c, [plain_cell(c, p) for p in policies])
                  for c in columns]
@@ -133,7 +133,7 @@ def ideal_seconds(link: dict, size: int) -> float | None:
 
 
 def floor_seconds(link: dict, size: int) -> dict[str, float]:
-    """By receiver."""
+    """Receiver -> seconds."""
     return {floor["receiver"]: floor["seconds"] for floor in link.get("floors", ())
             if floor["bytes"] == size}
 
@@ -192,8 +192,7 @@ def link_tables(link: dict, data: dict) -> list[Table]:
 
 # ---- cost, the faster link, the oracle ------------------------------------
 
-# Callbacks the core calls while it works on an ACK, each at most once: what an
-# ACK costs before anything is sent.
+# Callbacks that the core calls while it processes an ACK, each at most once.
 ON_ACK = ("cong_avoid", "cong_control", "pkts_acked", "in_ack_event")
 
 
@@ -203,17 +202,17 @@ def on_ack(row: dict) -> list[dict]:
 
 
 def per_ack(row: dict) -> float:
-    """Instructions per ACK in the callbacks above."""
+    """Instructions per ACK in the callbacks of ON_ACK."""
     return sum(c["calls_per_ack"] * c["mean"] for c in on_ack(row))
 
 
 def ordinary_ack(row: dict) -> float:
-    """The instructions of an ACK that calls every callback."""
+    """The instructions of an ACK that calls every callback of ON_ACK once."""
     return sum(c["mean"] for c in on_ack(row))
 
 
 def row_values(rows: list[dict], loss: float, value: Callable) -> dict[str, list]:
-    """By policy, the list value(row) gives for the rows at one loss."""
+    """Policy -> value(row), for the rows at one loss."""
     return {row["policy"]: value(row) for row in rows if row["loss_pct"] == loss}
 
 
@@ -222,7 +221,7 @@ def row_losses(rows: list[dict]) -> list[float]:
 
 
 def measured(data: dict, rows: list[dict]) -> dict:
-    """The data with only the policies some row is about."""
+    """The data, with only the policies that have a row."""
     policies = {row["policy"] for row in rows}
     return {**data, "policies": [p for p in data["policies"] if p in policies]}
 
@@ -328,7 +327,7 @@ def beside_title(data: dict) -> str:
 
 
 def buffer_note(fast: dict) -> str:
-    """Did a socket buffer limit any flow?"""
+    """A sentence with the largest share of a run that a flow waited for a buffer."""
     rows = fast["rows"] + fast["shared"]
     sent = max((largest(row["sndbuf_limited_pct"]) for row in rows), default=0)
     window = max((largest(row["rwnd_limited_pct"]) for row in rows), default=0)

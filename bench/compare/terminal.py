@@ -20,7 +20,7 @@ CONSOLE_COLUMNS = 100
 # ---- terminal --------------------------------------------------------------
 
 def console_header(column: Column) -> str:
-    """The group without what the last line of print_tables() says."""
+    """A column's head, without the words that the last lines of print_tables() explain."""
     group = re.sub(r"^\d+ s, ", "", column.group).removeprefix("transfer ")
     return f"{group}\n{column.title}\n{column.unit}"
 
@@ -64,7 +64,7 @@ def print_all(tables: list[Table], console: Console) -> None:
 
 
 def print_tables(data: dict, console: Console) -> None:
-    """Prints the tables of every link; a pipe gets the width they need."""
+    """Print the tables of every link; a pipe gets the width that they need."""
     width = console.width
     console.width = (min(width, CONSOLE_COLUMNS) if console.is_terminal
                      else CONSOLE_COLUMNS)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One HTML page, with its plots, out of the figures of a bench run.
+"""Write one HTML page, with its plots, from the figures of a bench run.
 
     write_json(data, folder)     folder/bench.json
     write_report(data, folder)   folder/report.html, folder/plots/*.svg
 
-A run is a dict: links, each with the transfers, bulk runs and series of every
-policy; and, where there was such, the cost of the policies' callbacks, the
-faster link, and what the oracle said. Nothing here measures or judges.
+The data is a dict with links, each with the transfers, bulk runs and series of every policy. If they
+were measured, it also has the cost of the policies' callbacks, the faster link, and the oracle's
+results.  Nothing here measures or judges.
 
     python3 -m bench report FOLDER   draws the page again from FOLDER/bench.json
 """
@@ -85,7 +85,7 @@ def log_view(data: dict) -> dict:
 ABOUT_LABELS = {
     "date": "date", "commit": "commit", "command": "command",
     "kernel": "guest kernel", "emulator": "emulator", "runs": "runs",
-    "from_cache": "of these, unchanged and not run again",
+    "from_cache": "runs from the cache",
     "wall_s": "wall time, s", "speed": "virtual seconds per wall second",
     "restore_s": "to restore a snapshot, s",
 }
@@ -99,7 +99,7 @@ def seed_counts(data: dict) -> str:
 
 
 def about_rows(about: dict) -> list[tuple[str, str]]:
-    """Known entries first, in a fixed order; unknown ones under their key."""
+    """(label, text) of each entry: known ones first, in a fixed order; unknown ones with their key."""
     keys = [k for k in ABOUT_LABELS if k in about]
     keys += [k for k in about if k not in ABOUT_LABELS
              and not isinstance(about[k], dict)]
@@ -164,7 +164,7 @@ def link_view(data: dict, link: dict, plots: Path) -> dict:
 
 
 def write_report(data: dict, folder: Path) -> Path:
-    """Writes the page, whole in one file, and the plots also one by one."""
+    """Write the page as one file, and the plots also as separate files.  Returns the page's path."""
     folder = Path(folder)
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
@@ -209,7 +209,7 @@ def plain(value):
 
 
 def write_json(data: dict, folder: Path, name: str = "bench.json") -> Path:
-    """Writes folder/name: sorted keys, missing figures null."""
+    """Write folder/name with sorted keys and null for missing figures.  Returns its path."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name

@@ -181,7 +181,7 @@ def test_a_rivals_share_is_in_percent_of_two_rivals_mean(monkeypatch):
     items.sort(key=lambda item: item.policy.cc == "cubic")
     runs = [types.SimpleNamespace(own=3e6, rival=6e6, drops=3),
             types.SimpleNamespace(own=5e6, rival=4e6, drops=7)]
-    monkeypatch.setattr(rows, "told_by_flows", lambda run: [
+    monkeypatch.setattr(rows, "flow_results", lambda run: [
         {"bytes_acked": rate * 30 / 8} for rate in (run.own, run.rival)])
     monkeypatch.setattr(rows.flow_view, "queue_drops", lambda run: run.drops)
     monkeypatch.setattr(rows, "_digest", lambda run: "hash")

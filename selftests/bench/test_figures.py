@@ -98,5 +98,5 @@ def test_the_file_alone_leaves_the_pages(tmp_path, monkeypatch):
     assert readme.main(["--figures"]) == 0 and (tmp_path / "figures.json").exists()
     with pytest.raises(ValueError, match="no table beside"):
         figures.of(PAGE.replace("table: beside", "table: other"))
-    with pytest.raises(ValueError, match="does not say where it is from"):
+    with pytest.raises(ValueError, match="has no line with its source"):
         figures.of(PAGE.replace("\n(`make bench`, Linux", "\n(`make bench`, on"))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make matrix: what each of several kernels builds, loads and plays."""
+"""make matrix: build, load and play the modules on several kernels."""

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the matrix asks of a kernel, a column of the table each.
+"""The matrix's checks of a kernel.  Each is a column of the table.
 
-    build           all modules at W=1 and with sparse, by the compiler of the kernel's own release
-    load            each module loads, does what it says there, and unloads
-    module scripts  selftests/*_module.sh
-    scenario        each policy's transfer over one link, in whole
-    oracle          every window of these transfers
-    logger          satcc_log's records of a transfer against its capture and TCP_INFO
+    build           all modules build at W=1 and with sparse, by the compiler of the kernel's release
+    load            each module loads, registers its policy or events, and unloads
+    module scripts  selftests/*_module.sh pass
+    scenario        each policy completes a transfer over one link
+    oracle          every window of these transfers is correct
+    logger          satcc_log's records of a transfer agree with its capture and TCP_INFO
 
-A check returns nothing or raises a Finding, whose text is the table's cell.
+A check returns None, or raises a Finding whose text is the table's cell.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ from ..scenario.scenario import FIRST_PORT, Scenario
 from .kernels import Matrix
 
 LOGGER = "satcc_log"
-SHOWN_CHARACTERS = 160          # of a cause
+SHOWN_CHARACTERS = 160          # of a cause in the table
 
 
 class Finding(Exception):
@@ -49,13 +49,13 @@ class Finding(Exception):
 
 
 class Kernel:
-    """A packaged kernel, with the image, root and modules made for it so far."""
+    """A packaged kernel, with its image, root and modules."""
 
     def __init__(self, matrix: Matrix, series: str):
         self.matrix, self.series = matrix, series
         self.release = packages.kernel_release(series)
         self.root = packages.build_root(self.release)
-        packages.kernel(self.release)       # what cannot be fetched is no cell of the table
+        packages.kernel(self.release)       # fetch all packages first: a failure is no cell of the table
         packages.guest_programs()
 
     @property
@@ -64,7 +64,7 @@ class Kernel:
 
     @functools.cached_property
     def lab(self) -> Lab:
-        """The packaged image, unmodified, with the modules beside it."""
+        """The lab with this kernel."""
         return Lab(self.series)
 
     @functools.cached_property
@@ -84,7 +84,7 @@ class Kernel:
 
 
 def with_cc(matrix: Matrix, cc: str, **changes) -> Scenario:
-    """The matrix's scenario, by one congestion control, with loss where the link has its delay."""
+    """The matrix's scenario with one congestion control, and with loss on the stages with delay."""
     base = scenario.load(TOP / "bench/scenarios" / f"{matrix.scenario}.toml")
     hops = tuple(
         dataclasses.replace(hop, forward=dataclasses.replace(hop.forward, loss_pct=matrix.loss_pct))
@@ -115,12 +115,12 @@ def module_sources() -> list[Path]:
                   if path.suffix in (".c", ".h") and not path.name.endswith(".mod.c"))
 
 
-# A message about the package of the headers, which has no vmlinux, and not about the code.
+# Messages with this are about the headers' package, which has no vmlinux, and not about our code.
 NOT_OURS = re.compile(r"vmlinux")
 
 
 def read_build(log: str, status: int, sources: set[str]) -> None:
-    """What a build printed: no warning of the compiler, modpost or sparse, which has seen every file."""
+    """Raise a Finding if a build printed a warning, failed, or did not run sparse on every source."""
     findings = [line for line in log.splitlines()
                 if re.search(r"\b(warning|error)\b", line, re.I) and not NOT_OURS.search(line)]
     if findings:
@@ -129,13 +129,13 @@ def read_build(log: str, status: int, sources: set[str]) -> None:
         raise Finding(f"make ended with status {status}")
     checked = {Path(name).stem for name in re.findall(r"^\s*CHECK\s+(\S+)", log, re.M)}
     if unchecked := sources - checked:
-        raise Finding(f"sparse has not seen {', '.join(sorted(unchecked))}")
+        raise Finding(f"sparse has not checked {', '.join(sorted(unchecked))}")
 
 
 # ---- in the guest ----------------------------------------------------------
 
 def job(kernel: Kernel, name: str, files: dict[str, bytes]) -> dict[str, bytes]:
-    """Run a script in the guest; the files it left.  A failure is a Finding."""
+    """Run a script in the guest, and return its files.  Raises a Finding if it fails."""
     log = BUILD / "log" / f"matrix-{kernel.release}-{name}.log"
     try:
         return machine.run_job(kernel.lab.snapshot, files, log).files
@@ -189,7 +189,7 @@ def module_scripts(kernel: Kernel) -> None:
 
 
 def read_ktap(name: str, text: str, status: int) -> None:
-    """A script's result: as many tests as it planned, each of them ok."""
+    """Raise a Finding unless a script's KTAP output has all planned tests, and all are ok."""
     plan = re.search(r"^1\.\.(\d+)(.*)", text, re.M)
     if not plan:
         raise Finding(f"{name}: no plan of tests")
@@ -206,7 +206,7 @@ def read_ktap(name: str, text: str, status: int) -> None:
 
 
 def each_policy(kernel: Kernel, judge: Callable[[Run], None]) -> None:
-    """Play the scenario by each policy, and judge its run."""
+    """Play the scenario with each policy, and judge its run."""
     for cc in policies():
         try:
             judge(kernel.run(cc))
@@ -219,7 +219,7 @@ def play(kernel: Kernel) -> None:
 
 
 def whole(run: Run) -> None:
-    """The receiver has acknowledged every byte of the flow."""
+    """Raise a Finding if the receiver has not acknowledged every byte of the flow."""
     flow = run.scenario.flows[0]
     if flow_view.FlowView(run).transfer_s(flow.bytes) is None:
         raise Finding(f"{flow.cc}: the receiver has not acknowledged {flow.bytes} bytes")
@@ -246,19 +246,20 @@ def logger(kernel: Kernel) -> None:
 
 
 def same_records(run: Run) -> None:
-    """A record for each segment sent and each ACK, in the capture's order, and TCP_INFO's sums."""
+    """Raise a Finding unless satcc_log has a record for each sent segment and each ACK, in the capture's
+    order, with TCP_INFO's sums."""
     packets = run.sender
     sent = packets.where(packets.dport == FIRST_PORT)
-    came = packets.where(packets.sport == FIRST_PORT)
-    came = came.where(came.flags & (pcap.ACK | pcap.RST) == pcap.ACK)
+    received = packets.where(packets.sport == FIRST_PORT)
+    received = received.where(received.flags & (pcap.ACK | pcap.RST) == pcap.ACK)
     end = sent.t[sent.flags & pcap.FIN > 0].min()       # the trace ends at the flow's end
-    for event, field, seen in (("segment_sent", "seq", sent), ("ack_received", "ack", came)):
+    for event, field, captured in (("segment_sent", "seq", sent), ("ack_received", "ack", received)):
         rows = records(run, event)
-        of_it = seen.where(np.arange(len(seen)) < len(rows))
-        if len(of_it) < len(rows) or (seen.t[len(rows):] <= end).any():
-            raise Finding(f"{event}: {len(rows)} records of {(seen.t <= end).sum()} packets")
-        if (rows[field] != getattr(of_it, field)).any():
-            raise Finding(f"{event}: {field} is not the capture's")
+        recorded = captured.where(np.arange(len(captured)) < len(rows))
+        if len(recorded) < len(rows) or (captured.t[len(rows):] <= end).any():
+            raise Finding(f"{event}: {len(rows)} records of {(captured.t <= end).sum()} packets")
+        if (rows[field] != getattr(recorded, field)).any():
+            raise Finding(f"{event}: {field} differs from the capture's")
     rows, info = records(run, "segment_sent"), run.json("flow-0.json")
     sums = {"bytes_sent": rows["len"].sum(), "total_retrans": (rows["retrans"] == 1).sum(),
             "data_segs_out": (rows["len"] > 0).sum()}
@@ -268,7 +269,7 @@ def same_records(run: Run) -> None:
     windows = records(run, "cwnd_changed")
     if not len(windows) or (windows["cwnd"][-1], windows["ssthresh"][-1]) != (
             info["snd_cwnd"], info["snd_ssthresh"]):
-        raise Finding("cwnd_changed: the last record is not TCP_INFO's window")
+        raise Finding("cwnd_changed: the last record differs from TCP_INFO's window")
 
 
 def records(run: Run, event: str):
@@ -292,10 +293,10 @@ class Check:
     name: str
     ask: Callable[[Kernel], None]
     sources: tuple[str, ...]
-    needs: str = ""             # a check without which this one says nothing
+    needs: str = ""             # a check that must be ok before this one runs
 
     def files(self) -> Iterable[Path]:
-        """Those files and this one, which has the check."""
+        """The files that match `sources`, and this file."""
         paths = {path for pattern in self.sources for path in TOP.glob(pattern)
                  if not path.name.endswith(".mod.c") and path.is_file()}
         return paths | {Path(__file__).resolve()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The matrix's data file: which kernels, and what is played on each."""
+"""The matrix's data file: the kernels, and the scenario that each plays."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ class Matrix(schema.Table):
     def rules(self) -> None:
         names = [kernel.series for kernel in self.kernel]
         if len(set(names)) < len(names):
-            raise ValueError("each series once")
+            raise ValueError("a series is listed twice")
 
 
 def load(path: Path = FILE) -> Matrix:

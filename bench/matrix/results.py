@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The matrix's results: one file a cell, kept until the kernel or a source it depends on changes."""
+"""The matrix's results: one file for each cell, valid until the kernel or one of its sources changes."""
 
 import datetime
 import json
@@ -17,7 +17,7 @@ OK = "ok"
 
 
 def key(kernel: Kernel, check: Check) -> str:
-    """Hash of everything that decides a result: packages of kernel and compiler, emulator, sources."""
+    """Hash of all inputs of a result: packages of kernel and compiler, emulator, sources."""
     tree = BUILD / "kernels" / kernel.release / "image"
     return image.key_of(check.name, kernel.series, kernel.release, manifest(tree),
                         manifest(kernel.root), machine.emulator(), image.digest(check.files()))
@@ -29,7 +29,7 @@ def _path(kernel: Kernel, check: Check) -> Path:
 
 
 def kept(path: Path) -> dict | None:
-    """A kept result."""
+    """The kept result in a file, or None."""
     try:
         entry = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
@@ -47,9 +47,11 @@ def keep(path: Path, cell: str) -> dict:
 
 
 def answer(kernel: Kernel, check: Check, fresh: bool = False) -> tuple[dict, bool]:
-    """The answer to a check, and whether it was kept.  An error that is no Finding, such as a host
-    without a network, is nobody's cell and ends the command."""
-    path = _path(kernel, check)         # of the sources as they are when it is asked
+    """The result of a check, and whether it was kept.
+
+    An error that is not a Finding, such as a host without a network, is no result.
+    """
+    path = _path(kernel, check)         # its name has the sources before the check runs
     if not fresh and (entry := kept(path)):
         return entry, True
     try:
@@ -61,7 +63,7 @@ def answer(kernel: Kernel, check: Check, fresh: bool = False) -> tuple[dict, boo
 
 
 def row(matrix, series: str, fresh: bool, tell) -> dict:
-    """A kernel's row.  tell: called with each cell as it is known, and whether it was kept."""
+    """A kernel's row.  tell: called with each cell when it is known, and whether it was kept."""
     kernel = checks.Kernel(matrix, series)
     cells, dates = {}, []
     for check in CHECKS:
@@ -77,7 +79,7 @@ def row(matrix, series: str, fresh: bool, tell) -> dict:
 
 
 def rows(matrix, series: list[str], fresh: bool, tell, missing) -> list[dict]:
-    """A row for each kernel that can be had.  missing: called with another's series, and why."""
+    """A row for each available kernel.  missing: called with the series of each other one, and why."""
     table = []
     for name in series:
         try:

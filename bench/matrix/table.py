@@ -11,7 +11,7 @@ NAME = "matrix"
 
 
 def table(rows: list[dict]) -> str:
-    """A row a kernel.  A row that lacks a cell is an error: no cell is empty."""
+    """The table, with a row for each kernel.  Raises ValueError for an empty cell."""
     heads = ["kernel", "compiler", "date", *(check.name for check in CHECKS)]
     lines = [heads]
     for row in rows:
@@ -28,7 +28,7 @@ def source(emulator: str, commit: str | None) -> str:
 
 
 def written(text: str, rows: list[dict], emulator: str, commit: str | None) -> str:
-    """The page with the table in its place."""
+    """The page's text with the new table.  Raises ValueError if it has no such table, or several."""
     def filled(block) -> str:
         begin, name, _, end = block.groups()
         if name != NAME:

@@ -30,7 +30,7 @@ def test_the_data_file_has_the_kernels_that_the_readme_claims():
     ('scenario = "geo"\nloss_pct = 1\n[[kernel]]\nseries = "latest"\n', 'series = "latest"'),
     ('scenario = "geo"\nloss_pct = 101\n[[kernel]]\nseries = "6.1"\n', "loss_pct = 101"),
     ('scenario = "geo"\nloss_pct = 1\n[[kernel]]\nseries = "6.1"\n[[kernel]]\nseries = "6.1"\n',
-     "each series once")])
+     "a series is listed twice")])
 def test_a_mistake_in_the_data_file_is_one_line(tmp_path, wrong, message):
     path = tmp_path / "kernels.toml"
     path.write_text(wrong)
@@ -77,7 +77,7 @@ def cause(check, *arguments):
      "a/tcp_a.c:9:1: error: bad types"),
     (BUILT + "ERROR: modpost: \"f\" [a.ko] undefined!\n", 2, "ERROR: modpost: \"f\" [a.ko] undefined!"),
     (BUILT, 2, "make ended with status 2"),
-    (BUILT.replace("CHECK   b/tcp_b.c", ""), 0, "sparse has not seen tcp_b")])
+    (BUILT.replace("CHECK   b/tcp_b.c", ""), 0, "sparse has not checked tcp_b")])
 def test_a_build_is_ok_without_a_warning_and_with_sparse_on_every_file(log, status, finding):
     assert cause(checks.read_build, log, status, {"tcp_a", "tcp_b"}) == finding
 

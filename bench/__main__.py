@@ -27,7 +27,7 @@ options of the comparison:
   --name NAME       write to results/NAME (geo)
   --long            add a 100 Mbit/s link with random loss"""
 
-OF_COMMANDS = ("run", "again", "prune")      # names that commands.py has, beside the comparison
+OF_COMMANDS = ("run", "again", "prune")      # commands.py has these, and the comparison
 # The modules with main(words) of the other commands.
 PROGRAMS = {
     "geo": "compare.geo", "report": "compare.webpage", "readme": "compare.readme",

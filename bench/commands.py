@@ -96,7 +96,7 @@ def run_one(arguments, console: Console) -> None:
     if chosen.bottleneck:
         lines.append(f"queue drops {flow_view.queue_drops(run)}, "
                      f"link losses {flow_view.link_losses(run)}")
-    if chosen.capture or chosen.trace:      # the hash is of what was recorded
+    if chosen.capture or chosen.trace:      # the hash is over captures and trace
         lines.append(f"hash {run.hash}")
     lines.append(f"files {run.folder.relative_to(TOP)}")
     if arguments.keep:
@@ -116,7 +116,7 @@ def play_again(arguments, console: Console) -> int:
 
 
 def describe(run: Run, number: int) -> str:
-    """The result of a flow: from the capture at `sender`, or, if the capture lacks a part, from the
+    """The result of a flow as text: from the sender's capture, or, if the flow is not in it, from the
     counters of the sending host's kernel."""
     flow, chosen = run.scenario.flows[number], run.scenario
     if flow.tool in ("flow", "iperf3") and flow.source == "sender" and \
@@ -158,7 +158,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--long", action="store_true", help="add a 100 Mbit/s link with random loss")
     commands = parser.add_subparsers(dest="command")
     one = commands.add_parser("run", help="play one scenario file")
-    add_lab_options(one)        # behind `run`, too; without a default, which would undo those before
+    add_lab_options(one)        # also after `run`; a default here would override options before `run`
     one.add_argument("file", type=Path)
     one.add_argument("--seed", type=int)
     one.add_argument("--cc", metavar="NAME[,NAME...]",

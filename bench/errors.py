@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The one exception a user of the lab has to know."""
+"""The exception for errors that a user of the bench can see."""
 
 
 class LabError(Exception):
-    """An error that stops a run.  str() is one line, written for the user.  files: the run's files
-    from before the error, by name."""
+    """An error that stops a run.  str() is one line, written for the user.
+
+    files: name -> content of the run's files, as far as there are any.
+    """
 
     files: dict[str, bytes] = {}

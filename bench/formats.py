@@ -15,7 +15,7 @@ def is_number(value) -> bool:
 
 
 def format_number(value, digits: int) -> str:
-    """Format a number; a count (no digits) whose median lies between two integers shows the half."""
+    """A number as text.  A count (digits = 0) with a fraction, such as a median, gets one digit."""
     if not is_number(value):
         return MISSING
     if digits == 0 and value != int(value):

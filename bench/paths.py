@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Paths.  Everything that the lab makes is under build/, so removing that folder undoes it."""
+"""Paths, locks and scratch names.  All files of the lab are under build/; remove it to remove them."""
 
 import contextlib
 import fcntl
@@ -16,7 +16,7 @@ GUEST = TOP / "bench/lab/guest"
 
 @contextlib.contextmanager
 def locked(what: str):
-    """One process of this checkout at a time, for things made once and then used by all."""
+    """A lock between the processes of this checkout, for things that all of them use."""
     folder = BUILD / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / what).open("w") as lock:
@@ -25,15 +25,17 @@ def locked(what: str):
 
 
 def policies() -> list[str]:
-    """The names of the pack's congestion controls: one for each folder's tcp_*.c that is no build
-    product."""
+    """The names of the project's congestion controls: one for each folder with a tcp_*.c, without build
+    products."""
     return sorted(path.stem.removeprefix("tcp_") for path in TOP.glob("*/tcp_*.c")
                   if not path.name.endswith(".mod.c"))
 
 
 def scratch_prefix(what: str) -> str:
-    """How the name of a scratch file or folder begins: whose it is.  Of which machine too, since a
-    cluster's share a checkout."""
+    """The beginning of a scratch file's or folder's name, with the process and the machine.
+
+    The machine is part of it, since the machines of a cluster may share a checkout.
+    """
     return f"{what}-{os.getpid()}-{_machine()}-"
 
 
@@ -42,8 +44,7 @@ def _machine() -> str:
 
 
 def remove_abandoned(folder: Path, what: str) -> None:
-    """Remove scratch files and folders of processes of this machine that are gone: killed, or without
-    power, they could not do it themselves."""
+    """Remove scratch files and folders of this machine's processes that ended without doing so."""
     for path in folder.glob(f"{what}-*-{_machine()}-*"):
         owner = re.fullmatch(rf"{what}-(\d+)-.*", path.name)
         if not owner or Path("/proc", owner[1]).exists():

@@ -19,7 +19,10 @@ class Runs:
         self.line_at = clock() + LINE_S
 
     def update(self, completed: float, done: int, runs: int, left_s: float) -> None:
-        """`completed` of shown()'s total; `done` of `runs` runs; expected wall seconds to the end."""
+        """Show the progress.
+
+        completed: of shown()'s total.  done: of `runs` runs.  left_s: expected wall seconds to the end.
+        """
         count, left = f"{done}/{runs}", f"{duration(left_s)} left"
         self.bar.update(self.task, completed=completed, count=count, left=left)
         if not self.console.is_terminal and self.clock() >= self.line_at:
@@ -33,7 +36,7 @@ def duration(seconds: float) -> str:
 
 @contextlib.contextmanager
 def shown(console: Console, total: float):
-    """A Runs as long as the block lasts; `total` is what completed counts to."""
+    """Yield a Runs, and show it during the block.  total: the value of `completed` at the end."""
     bar = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"),
                    TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console)
     with bar if console.is_terminal else contextlib.nullcontext():

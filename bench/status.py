@@ -18,8 +18,11 @@ def commit() -> str | None:
 
 
 def status_of(name: str, work: Callable[[], int | None]) -> int:
-    """Do the work of the command `name`; its exit status, what work() returns or 0.  An error that a
-    user can mend is one line on stderr and 1; Ctrl-C, and SIGTERM like it, 130."""
+    """Do the work of the command `name`, and return its exit status.
+
+    It is the value of work(), or 0.  An error that a user can mend prints one line on stderr and returns
+    1.  Ctrl-C and SIGTERM return 130.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)       # clean up as for Ctrl-C
     try:
         return work() or 0

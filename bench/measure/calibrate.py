@@ -437,7 +437,7 @@ def coded_frames(lab: Lab, scale: int) -> list[Row]:
     lost = np.bincount(index, probe.lost[whole])
     mixed = (lost > 0) & (lost < np.bincount(index))
     return [binomial("frames lost, by the packets inside", (lost > 0).sum(), len(names), p),
-            none("frames of which some packets came and some did not", mixed.sum()),
+            none("frames with only some of their packets lost", mixed.sum()),
             # A packet in two frames is lost if either is.
             normal("packets lost", "%", 100 * probe.lost.mean(),
                    100 * (p + PACKET_BYTES / size * p * (1 - p)),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Load, unload and list policies as BPF programs: see BPF.md, or `satcc-bpf --help`.
  *
- * A policy is registered by an update of its struct_ops map, and not by a link, which Linux 6.1
- * has not. It stays registered until it is unloaded; the pins in bpffs are to find its maps.
+ * An update of a policy's struct_ops map registers it. Linux 6.1 has no link for that. The policy
+ * stays registered until it is unloaded; the pins in bpffs serve to find its maps.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -28,26 +28,26 @@
 #define VMLINUX_BTF	"/sys/kernel/btf/vmlinux"
 #define AVAILABLE	"/proc/sys/net/ipv4/tcp_available_congestion_control"
 
-/* The map with a policy's parameters, and how their names begin. */
+/* The map with a policy's parameters, and the prefix of their names. */
 #define PARAM_SECTION	".data.param"
 #define PARAM_PREFIX	"satcc_param_"
 
-/* How the tag of one begins whose values are words; and the longest list of numbers. */
+/* The prefix of the tag of a parameter whose values are words, and the longest list of numbers. */
 #define WORDS		"words "
 #define MOST_NUMBERS	64
 
-/* The map with what is wrong with the parameters. */
+/* The map with the error message about the parameters. */
 #define ERROR_SECTION	".data.error"
 
-/* Before 64696c40d03c ("bpf: Add __bpf_prog_{enter,exit}_struct_ops for struct_ops trampoline"),
- * which is in 6.1, a program could be skipped.
+/* 6.1 has 64696c40d03c ("bpf: Add __bpf_prog_{enter,exit}_struct_ops for struct_ops trampoline").
+ * Older kernels may skip a program.
  */
 #define OLDEST_MAJOR	6
 #define OLDEST_MINOR	1
 
 enum { FAILED = 1, USAGE = 2 };
 
-/* How the value of a struct_ops map begins, in every kernel. */
+/* The first members of a struct_ops map's value, in every kernel. */
 struct ops_value {
 	__u32	refcnt;
 	__u32	state;
@@ -59,7 +59,7 @@ static bool verbose;
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
-/* Says why, on one line, and is the exit status. */
+/* Prints the reason on one line. Its value is the exit status. */
 #define fail(format, ...) \
 	(fprintf(stderr, "satcc-bpf: " format "\n", ##__VA_ARGS__), FAILED)
 
@@ -69,7 +69,7 @@ static int print_libbpf(enum libbpf_print_level level, const char *format, va_li
 	return verbose ? vfprintf(stderr, format, words) : 0;
 }
 
-/* ---- what a host has to have -------------------------------------------- */
+/* ---- requirements ------------------------------------------------------- */
 
 static int check_kernel(void)
 {
@@ -77,7 +77,7 @@ static int check_kernel(void)
 	struct utsname name;
 
 	if (uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2)
-		return fail("the kernel's version cannot be read");
+		return fail("cannot read the kernel's version");
 	if (major < OLDEST_MAJOR || (major == OLDEST_MAJOR && minor < OLDEST_MINOR))
 		return fail("Linux %s is too old: a policy in BPF needs %u.%u or later",
 			    name.release, OLDEST_MAJOR, OLDEST_MINOR);
@@ -100,7 +100,7 @@ static int check_capabilities(void)
 	size_t i;
 
 	if (syscall(SYS_capget, &head, sets))
-		return fail("capabilities cannot be read: %s", strerror(errno));
+		return fail("cannot read the capabilities: %s", strerror(errno));
 	for (i = 0; i < ARRAY_SIZE(needed); i++) {
 		__u32 word = sets[CAP_TO_INDEX(needed[i].number)].effective;
 
@@ -168,8 +168,8 @@ static bool is_registered(int fd, const struct bpf_map_info *info)
 	return registered;
 }
 
-/* The next registered policy after the map with *id, which becomes its own. Returns its map, or
- * a negative number when there is none or none may be looked at.
+/* Returns the map of the next registered policy after the map *id, and sets *id to its ID. Returns
+ * a negative number if there is no further policy, or none that this process may read.
  */
 static int next_policy(__u32 *id, struct bpf_map_info *info)
 {
@@ -226,12 +226,12 @@ static void unpin(const char *policy)
 struct param {
 	const char *name;
 	__u32	offset;		/* in the map's value */
-	__u32	min, max;	/* of a number */
-	__u32	most;		/* numbers of a list, which lie behind their count; 0 = no list */
+	__u32	min, max;	/* bounds of a number */
+	__u32	most;		/* longest list of numbers, after their count; 0 = no list */
 	const char *words;	/* "a", "b"; NULL = numbers */
 };
 
-/* What a variable's tag says of its values. */
+/* Reads the bounds or words of a variable from its tag. */
 static bool read_tag(const struct btf *btf, __u32 variable, struct param *param)
 {
 	__u32 id, count = btf__type_cnt(btf);
@@ -254,7 +254,7 @@ static bool read_tag(const struct btf *btf, __u32 variable, struct param *param)
 	return false;
 }
 
-/* The i-th parameter of a policy. Returns false when there is none. */
+/* Reads the i-th parameter of a policy. Returns false if there is none. */
 static bool get_param(const struct btf *btf, __u32 i, struct param *param)
 {
 	int section = btf__find_by_name_kind(btf, PARAM_SECTION, BTF_KIND_DATASEC);
@@ -280,7 +280,7 @@ static bool get_param(const struct btf *btf, __u32 i, struct param *param)
 	return read_tag(btf, info->type, param);
 }
 
-/* The next of some words, of this length; NULL = none. What is behind it is *rest. */
+/* Returns the next word in quotes and its length; NULL = none. *rest is moved after it. */
 static const char *next_word(const char **rest, size_t *length)
 {
 	const char *begin = strchr(*rest, '"'), *end = begin ? strchr(begin + 1, '"') : NULL;
@@ -293,7 +293,7 @@ static const char *next_word(const char **rest, size_t *length)
 	return begin + 1;
 }
 
-/* A word's number. Returns whether it is one of the parameter's. */
+/* Reads a word as its index. Returns whether it is one of the parameter's words. */
 static bool read_word(const struct param *param, const char *text, __u32 *value)
 {
 	const char *rest = param->words, *word;
@@ -306,8 +306,8 @@ static bool read_word(const struct param *param, const char *text, __u32 *value)
 	return false;
 }
 
-/* A number, up to the text's end or a comma, where *end is left. Returns whether it is one and
- * within bounds.
+/* Reads a number that ends at a comma or the text's end, and sets *end to that. Returns whether it
+ * is a number within bounds.
  */
 static bool read_number(const struct param *param, const char *text, char **end, __u32 *value)
 {
@@ -323,7 +323,7 @@ static bool read_number(const struct param *param, const char *text, char **end,
 	return !**end || (param->most && **end == ',');
 }
 
-/* What is behind a parameter's "=", to where it lies. Returns whether it is within bounds. */
+/* Reads the text after a parameter's "=" to place. Returns whether it is within bounds. */
 static bool read_value(const struct param *param, const char *text, __u32 *place)
 {
 	__u32 *numbers = param->most ? place + 1 : place, count = 0;
@@ -347,7 +347,7 @@ static bool read_value(const struct param *param, const char *text, __u32 *place
 static int refuse_value(const struct param *param, const char *word)
 {
 	if (param->words)
-		return fail("%s is none of %s", word, param->words);
+		return fail("%s is not one of %s", word, param->words);
 	if (param->most)
 		return fail("%s is out of bounds: 1 to %u numbers, %u to %u each", word,
 			    param->most, param->min, param->max);
@@ -355,7 +355,7 @@ static int refuse_value(const struct param *param, const char *word)
 	return fail("%s is out of bounds: %u to %u", word, param->min, param->max);
 }
 
-/* Set one, "name=value", in a map's value. */
+/* Sets a parameter, "name=value", in a map's value. */
 static int set_param(const struct btf *btf, char *values, const char *policy, const char *word)
 {
 	size_t length = strcspn(word, "=");
@@ -415,7 +415,7 @@ static struct bpf_map *policy_of(struct bpf_object *object)
 	return NULL;
 }
 
-/* libbpf gives the map's name what the object's begins with. */
+/* libbpf prefixes the map's name with the object's, but finds it by its section. */
 static struct bpf_map *params_of(struct bpf_object *object)
 {
 	return bpf_object__find_map_by_name(object, PARAM_SECTION);
@@ -461,7 +461,7 @@ static int set_params(struct bpf_object *object, const char *policy, char **word
 	for (; *words && !err; words++)
 		err = set_param(bpf_object__btf(object), values, policy, *words);
 	if (!err && bpf_map__set_initial_value(params, values, size))
-		err = fail("the parameters cannot be set");
+		err = fail("cannot set the parameters");
 	free(values);
 
 	return err;
@@ -476,31 +476,31 @@ static int pin(struct bpf_map *map, const char *policy, const char *what)
 	pin_path(path, sizeof(path), policy, what);
 	unlink(path);
 	if (bpf_obj_pin(bpf_map__fd(map), path))
-		return fail("%s cannot be made: %s", path, strerror(errno));
+		return fail("cannot create %s: %s", path, strerror(errno));
 
 	return 0;
 }
 
-/* Registers what was loaded, and leaves it registered. */
+/* Registers a loaded policy, and leaves it registered. */
 static int attach(struct bpf_object *object, struct bpf_map *ops, const char *policy)
 {
 	struct bpf_link *link;
 
 	if (mkdir(PINS, 0755) && errno != EEXIST)
-		return fail("%s cannot be made: %s", PINS, strerror(errno));
+		return fail("cannot create %s: %s", PINS, strerror(errno));
 	if (pin(ops, policy, "") || pin(params_of(object), policy, "-param"))
 		return FAILED;
 	link = bpf_map__attach_struct_ops(ops);
 	if (!link)
 		return fail("the kernel does not register %s: %s", policy, strerror(errno));
-	/* Else its end, with this program's, would be the policy's. */
+	/* Otherwise the end of the link, with this program, would unregister the policy. */
 	bpf_link__disconnect(link);
 	bpf_link__destroy(link);
 
 	return 0;
 }
 
-/* Says why an object does not take its parameters. */
+/* Prints why an object refuses its parameters. */
 static int refuse_params(struct bpf_object *object, const char *policy)
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(object, ERROR_SECTION);
@@ -516,7 +516,7 @@ static int refuse_params(struct bpf_object *object, const char *policy)
 	return err;
 }
 
-/* Asks the object whether its parameters go together, as the module does when it is loaded. */
+/* Runs the object's check of its parameters, as the module does when it is loaded. */
 static int check_params(struct bpf_object *object, const char *policy)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, run);
@@ -528,7 +528,7 @@ static int check_params(struct bpf_object *object, const char *policy)
 	if (!check)
 		return 0;
 	if (bpf_prog_test_run_opts(bpf_program__fd(check), &run))
-		return fail("the parameters cannot be checked: %s", strerror(errno));
+		return fail("cannot check the parameters: %s", strerror(errno));
 
 	return run.retval ? refuse_params(object, policy) : 0;
 }
@@ -560,9 +560,7 @@ static int load_object(struct bpf_object *object, const char *file, char **words
 	return err;
 }
 
-/* How many arguments the running kernel's congestion controls have in cong_control(); 0 = it
- * cannot be read.
- */
+/* Returns the number of arguments of the running kernel's cong_control(); 0 = unknown. */
 static unsigned int cong_control_arguments(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -587,8 +585,8 @@ static unsigned int cong_control_arguments(void)
 	return arguments;
 }
 
-/* What the programs are to know of the running kernel before they are verified, as lines of a
- * kernel's configuration. The coarse clocks' resolution is a tick.
+/* Writes the properties of the running kernel that the programs need before they are verified, as
+ * lines of a kernel's configuration. The coarse clocks have a resolution of one tick.
  */
 static void describe_kernel(char *text, size_t size)
 {
@@ -614,7 +612,7 @@ static int do_load(char **words)
 	options.kconfig = kernel;
 	object = bpf_object__open_file(words[0], &options);
 	if (!object)
-		return fail("%s cannot be read as a BPF object: %s", words[0], strerror(errno));
+		return fail("cannot read %s as a BPF object: %s", words[0], strerror(errno));
 	err = load_object(object, words[0], words + 1);
 	bpf_object__close(object);
 
@@ -633,7 +631,7 @@ static int do_unload(char **words)
 	if (fd < 0)
 		return fail("%s is not loaded as a BPF object", policy);
 	if (bpf_map_delete_elem(fd, &zero))
-		err = fail("%s cannot be unloaded: %s", policy, strerror(errno));
+		err = fail("cannot unload %s: %s", policy, strerror(errno));
 	else
 		unpin(policy);
 	close(fd);
@@ -694,7 +692,7 @@ static const struct command {
 	{ "load", "FILE [NAME=VALUE]...", 1, 64, do_load,
 	  "load a policy, with these parameters, and register it" },
 	{ "unload", "POLICY", 1, 1, do_unload,
-	  "unregister a policy; its connections keep it to their end" },
+	  "unregister a policy; its connections keep it until they close" },
 	{ "list", "", 0, 0, do_list,
 	  "list the policies that are BPF programs, and their parameters" },
 };
@@ -707,7 +705,7 @@ static int print_usage(FILE *out)
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-6s %-22s %s\n", commands[i].name, commands[i].arguments,
 			commands[i].help);
-	fputs("\n  -v, --verbose                 print what libbpf and the verifier say\n"
+	fputs("\n  -v, --verbose                 print messages of libbpf and the verifier\n"
 	      "  -h, --help\n", out);
 
 	return out == stdout ? 0 : USAGE;

@@ -175,7 +175,7 @@ def test_loader_takes_lists_and_words_as_the_module_does(lab, objects, tmp_path)
         f"{load} thr=20,30,": f"thr=20,30, is {bounds}",
         f"{load} thr=1,2,3,4,5,6,7,8,9": f"thr=1,2,3,4,5,6,7,8,9 is {bounds}",
         f"{load} k=4,2,1025": "k=4,2,1025 is out of bounds: 1 to 8 numbers, 0 to 1024 each",
-        f"{load} mode=reno": 'mode=reno is none of "mtsi", "const", "linear"',
+        f"{load} mode=reno": 'mode=reno is not one of "mtsi", "const", "linear"',
         f"{load} pacing=0,1": "pacing=0,1 is out of bounds: 0 to 1",
     }
     taken = f"{load} thr=5,1048576 k=0,1024 mode=linear && satcc-bpf list"

@@ -279,7 +279,7 @@ def test_it_loads_the_module_and_filters_ipv6(python_lab, geo):
     assert "satcc_log" in run.meta["modules"]
 
 
-def test_what_a_full_buffer_loses_is_told_to_the_record(python_lab, logged):
+def test_losses_of_a_full_buffer_are_recorded(python_lab, logged):
     """satcc-log stands still for four seconds. What is in the table and what is missing are what
     the lab's trace has; ^C ends it."""
     run = python_lab.record(
@@ -304,7 +304,7 @@ def test_what_a_full_buffer_loses_is_told_to_the_record(python_lab, logged):
 
 @pytest.mark.parametrize("arguments, message", [
     ("--filter 'nosuch == 1'", "the kernel refuses the filter .*nosuch.*: .*Field not found"),
-    ("--buffer 99999999", "buffer_size_kb cannot be 99999999: Cannot allocate memory"),
+    ("--buffer 99999999", "cannot set buffer_size_kb to 99999999: Cannot allocate memory"),
     ("-o /nosuch/x.tsv", "/nosuch/.*: No such file or directory"),
 ])
 def test_a_refusal_is_one_line_and_leaves_nothing(python_lab, geo, arguments, message):

@@ -89,7 +89,7 @@ def planted(monkeypatch, tmp_path, change):
     ("goodput_mbit", {"1": 7.7}, None), ("goodput_mbit", {"1": 7.5}, "less goodput"),
     ("transfer_s", {"1000000": 3.1}, None), ("transfer_s", {"1000000": 3.2}, "slower transfer"),
     ("drops", 1, None), ("drops", 3, "more drops")])
-def test_what_is_even_does_not_decide(monkeypatch, tmp_path, key, value, against):
+def test_equal_figures_do_not_decide(monkeypatch, tmp_path, key, value, against):
     """Within 5 % of the best; then the drops.  Nothing in the program names a policy to choose."""
     policy, reasons = planted(monkeypatch, tmp_path, lambda mine, _: mine.update({key: value}))
     assert (policy, reasons["satcc"]) == ("mtsi" if against else "satcc", against)
@@ -110,7 +110,7 @@ def test_cost_to_others():
         float(mine[4]), float(mine[5]), int(mine[6])]
     assert cost["rival_beside_rival_pct"] == int(rival[6])
     text = satcc(*GEO, check=True).stdout
-    assert (f"cost: at 10 Mbit/s, 250 ms a cubic flow beside it has {float(mine[5]):g} Mbit/s, "
+    assert (f"cost: at 10 Mbit/s, 250 ms a cubic flow beside it gets {float(mine[5]):g} Mbit/s, "
             f"{mine[6]} % of its share; beside another cubic flow {float(rival[5]):g} Mbit/s, "
             f"{rival[6]} %\n") in text
 
@@ -144,22 +144,22 @@ def test_the_caution_is_the_readmes():
     (("--rate", "50mbit", "--rtt", "600ms", "--loss", "1"), (100, 520, 1), 0),
     (("--rate", "1gbit", "--rtt", "30ms"), (100, 520, 0.1), 3),
     (("--rate", "9.5mbit", "--rtt", "640ms", "--loss", "3"), (10, 600, 1), 1)])
-def test_a_link_outside_of_the_measured_ones_is_said(words, near, outside):
+def test_text_warns_about_a_path_outside_the_measured_range(words, near, outside):
     state, text = advice(*words), satcc(*words, check=True).stdout
     nearest = state["nearest"]
     assert (nearest["rate_mbit"], nearest["rtt_ms"], nearest["loss_pct"]) == near
     assert not state["is_measured"] and len(state["outside"]) == outside
     assert f"\nnearest measured link: {near[0]} Mbit/s, {near[1]} ms, " in text
     assert text.count("\noutside: ") == outside
-    assert (" (the path is outside of what was measured)\n" in text) == bool(outside)
+    assert (" (the path is outside of the measured range)\n" in text) == bool(outside)
 
 
-def test_a_measured_link_is_said():
+def test_text_names_a_measured_link():
     text = satcc(*GEO, "--loss", "1", check=True).stdout
     assert "\nmeasured link: 10 Mbit/s, 600 ms, 1 % loss, queue of 1 " in text and "outside" not in text
 
 
-def test_what_was_not_measured_there_is_said():
+def test_unmeasured_policies_are_listed():
     state = advice("--rate", "100mbit", "--rtt", "520ms", "--loss", "1")
     there = cells("long", "")
     assert "bbr" in there
@@ -179,7 +179,7 @@ def test_next_commands_are_the_programs():
 
 @pytest.mark.parametrize("words, reason", [
     ((), "choose needs --rate and --rtt, or --probe HOST"), (("--rate", "10mbit"), "choose needs"),
-    ((*GEO, "--loss", "100"), "100 is not a number of percent"), ((*GEO, "--loss", "nan"), "nan is not"),
+    ((*GEO, "--loss", "100"), "100 is not a percentage"), ((*GEO, "--loss", "nan"), "nan is not"),
     ((*GEO, "--loss", "-1"), "-1 is not"), ((*GEO, "--cross", "bbr"), "invalid choice"),
     (("--rate", "10", "--rtt", "1s"), "10 is not a number above 0 with a unit"),
     (("--probe", "192.0.2.1", "--port", "0"), "0 is not a port")])
@@ -206,7 +206,7 @@ RECORDED = {
             "sender_tcp_congestion": "bbr"}}
 
 
-def test_what_is_read_of_iperf3():
+def test_figures_are_read_from_iperf3():
     assert probe.figures(RECORDED) == {"policy": "bbr", "rate_mbit": 9.12, "rtt_ms": 601.234,
                                        "loss_pct": 1.0}
 
@@ -234,7 +234,7 @@ def fake_iperf3(folder, text, status=0):
     return folder
 
 
-def test_what_is_given_counts_before_what_is_measured(net, tmp_path):
+def test_given_values_override_measured_ones(net, tmp_path):
     folder = fake_iperf3(tmp_path / "bin", json.dumps(RECORDED))
     words = ("choose", "--probe", "192.0.2.2")
     path = net.satcc_json(*words, path=folder)["path"]

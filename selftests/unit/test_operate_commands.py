@@ -127,7 +127,7 @@ def test_without_the_right_nothing_is_changed(host, name):
 
 @pytest.mark.parametrize("words", [("route", "save"), ("tune", *PATH, "--apply"),
                                    ("metrics", "-o", "etc/satcc/satcc.prom")])
-def test_what_cannot_be_written_is_refused_in_a_line(host, words):
+def test_an_unwritable_file_is_a_one_line_error(host, words):
     """A file stands where the folder is to be, and no sysctl is set."""
     host.ip("route", "flush", "proto", "167")
     run("rm", "-r", host.root / "etc/satcc")
@@ -140,7 +140,7 @@ def test_what_cannot_be_written_is_refused_in_a_line(host, words):
     assert state(host) == before
 
 
-def test_the_list_is_what_was_added(host):
+def test_list_shows_the_added_routes(host):
     host.satcc("route", "add", "default6", "cubic", "--port", "443", "--lock", "--initcwnd", "20",
                check=True)
     listed = host.satcc_json("route", "list")

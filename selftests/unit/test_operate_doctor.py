@@ -155,7 +155,7 @@ PLANTED = [
      "echo 0x19 > /sys/module/tcp_satcc/parameters/queue_ms"),
     ("parameter-unknown", {"etc/modprobe.d/z.conf": "options tcp_satcc nosuch=1"}, "nosuch",
      "$EDITOR /etc/modprobe.d/z.conf"),
-    ("module-held", loaded("satcc", references=2), "tcp_satcc is held 2 times", "reboot"),
+    ("module-held", loaded("satcc", references=2), "tcp_satcc has 2 references", "reboot"),
     ("load-missing", {"remove": ["etc/modules-load.d"]}, "names satcc",
      "echo tcp_satcc >> /etc/modules-load.d/satcc.conf"),
     ("default-not-in-force", {sysctl("tcp_congestion_control"): "reno"}, "is 'reno'",
@@ -163,7 +163,7 @@ PLANTED = [
     ("allowed-not-in-force", {sysctl("tcp_allowed_congestion_control"): "reno satcc"}, "'reno satcc'",
      "sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic satcc'"),
     ("policy-not-allowed", {sysctl("tcp_allowed_congestion_control"): "reno cubic",
-                            "etc/sysctl.d/90-satcc.conf": ""}, "satcc is loaded and nothing selects it",
+                            "etc/sysctl.d/90-satcc.conf": ""}, "satcc is loaded, but nothing selects it",
      "sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic satcc'"),
     ("sack-off", {sysctl("tcp_sack"): 0}, "SACK is off", "sysctl -w net.ipv4.tcp_sack=1"),
     ("timestamps-off", {sysctl("tcp_timestamps"): 0}, "timestamps are off",
@@ -287,12 +287,12 @@ def test_a_link_gives_sysctl_conf_its_place(quiet_net, files):
     write(files, {"etc/sysctl.conf": "net.ipv4.tcp_congestion_control=reno",
                   "etc/sysctl.d/zz.conf": "net.ipv4.tcp_congestion_control=cubic"})
     finding, = findings_of_files(quiet_net)
-    assert finding.name == "default-not-in-force" and "/etc/sysctl.conf says 'reno'" in finding.text
+    assert finding.name == "default-not-in-force" and "/etc/sysctl.conf sets 'reno'" in finding.text
     (files / "etc/sysctl.d/99-sysctl.conf").symlink_to("../sysctl.conf")
     assert findings_of_files(quiet_net) == []
     (files / "etc/sysctl.d/zz.conf").unlink()
     finding, = findings_of_files(quiet_net)
-    assert "/etc/sysctl.d/99-sysctl.conf says 'reno'" in finding.text
+    assert "/etc/sysctl.d/99-sysctl.conf sets 'reno'" in finding.text
 
 
 @pytest.mark.parametrize("planted", [
@@ -328,7 +328,7 @@ def test_a_namespace_without_a_name_may_hold_a_module(quiet_net, files):
     assert (finding.name, finding.mend) == ("module-held", "reboot")
 
 
-def test_who_holds_a_module_is_not_asked_of_one_namespace(quiet_net, files):
+def test_module_holders_are_not_checked_with_netns(quiet_net, files):
     """The holder may be in the first one."""
     write(files, loaded("satcc", references=2))
     findings = in_namespace(f"/run/netns/{quiet_net.sender}",
@@ -485,7 +485,7 @@ def test_on_a_device_without_gateways_a_network_shadows(host):
 
 def test_the_next_hop_has_changed(host):
     host.ip("route", "replace", "default", "via", "192.0.2.3")
-    check_and_mend(host, "route-stale", "goes via 192.0.2.2 on v0, and without satcc's route it would "
+    check_and_mend(host, "route-stale", "goes via 192.0.2.2 on v0, but without satcc's route it would "
                    "go via 192.0.2.3 on v0")
 
 
@@ -531,7 +531,7 @@ def test_an_application_that_sets_its_own_policy(host):
         finding, = findings(host)
     assert finding["name"] == "application-policy"
     assert finding["text"].startswith(
-        "connections to 203.0.113.0/24 use reno (1 now), and their route says cubic: ")
+        "connections to 203.0.113.0/24 use reno (1 now), but their route has cubic: ")
     assert "python3" in finding["text"] or "pytest" in finding["text"]
     assert finding["mend"].startswith("satcc route add 203.0.113.0/24 cubic --lock --initcwnd 20 ")
     assert findings(host) == []
@@ -596,7 +596,7 @@ def test_a_program_that_locks_its_send_buffer(host):
     assert finding["name"] == "send-buffer-locked"
     assert f"has a send buffer of {most} bytes to 203.0.113.1 and waits for room" in finding["text"]
     assert re.search(r"pytest|python3", finding["text"])
-    assert finding["mend"].startswith("ss -tmiOp dst 203.0.113.1   # then take SO_SNDBUF out of ")
+    assert finding["mend"].startswith("ss -tmiOp dst 203.0.113.1   # then remove SO_SNDBUF from ")
     assert findings(host) == []
 
 
@@ -612,10 +612,10 @@ LOCKED = ("ESTAB 0 0 192.0.2.1:443 203.0.113.1:50000 ino:1 sk:1 <-> skmem:(r0,rb
 
 @pytest.mark.parametrize("words, most, mend", [
     ({}, 212992, "sysctl -w net.core.wmem_max=4194304   # then restart a program"),
-    ({}, 212993, "ss -tmiOp dst 203.0.113.1   # then take SO_SNDBUF out of "),
+    ({}, 212993, "ss -tmiOp dst 203.0.113.1   # then remove SO_SNDBUF from "),
     ({"buffer": 4194304}, 212992, None), ({"policy": "cubic"}, 212992, None),
     ({"busy": 999}, 212992, None), ({"waited": 99}, 212992, None), ({"waited": 100}, 212992, "sysctl")])
-def test_what_tells_that_a_buffer_is_locked(quiet_net, files, monkeypatch, words, most, mend):
+def test_a_locked_buffer_is_detected(quiet_net, files, monkeypatch, words, most, mend):
     """The list of ss is planted."""
     line = LOCKED.format(**{"buffer": 425984, "policy": "satcc", "busy": 1000, "waited": 500, **words})
     monkeypatch.setattr(sockets, "live", lambda host, *options: sockets.parse(line)
@@ -717,9 +717,8 @@ def test_a_namespace_with_another_default(host, other, different):
 
 @pytest.mark.parametrize("file, differs", [
     ("net.ipv4.tcp_congestion_control = reno", True), ("", False)])
-def test_a_namespace_may_differ_where_no_file_says_otherwise(quiet_net, files, monkeypatch, file,
-                                                             differs):
-    """The kernel's own default is no wish of the operator's.  Both defaults are planted."""
+def test_a_namespace_may_differ_without_a_file(quiet_net, files, monkeypatch, file, differs):
+    """Without a file the default is the kernel's, and not the operator's choice.  Both are planted."""
     here = identity(f"/run/netns/{quiet_net.sender}")
     monkeypatch.setattr(policies, "default", lambda host: "reno" if identity(
         "/proc/thread-self/ns/net") == here else "cubic")

@@ -152,7 +152,7 @@ def labels_of(name):
     return {label for each, labels, _ in metrics.samples(STATE) if each == name for label in labels}
 
 
-def test_the_dashboard_queries_what_is_printed_and_all_of_it():
+def test_the_dashboard_queries_every_printed_series():
     names = {name for query in queries() for name in re.findall(r"satcc_\w+", query)}
     assert names == {name for name, _, _ in metrics.samples(STATE)}
 

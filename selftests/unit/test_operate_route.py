@@ -188,7 +188,7 @@ def test_a_daemon_that_replaces_its_own_route_leaves_satccs(net, prefix, gateway
     assert net.everything() == before
 
 
-def test_without_ipv6_it_is_not_asked(monkeypatch):
+def test_without_ipv6_there_is_one_family(monkeypatch):
     """Nor can there be the namespaces of these tests, which have it."""
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(operate_net, "run", lambda *command, **keywords: None)
@@ -357,7 +357,7 @@ def add_many(net):
     net.satcc("route", "add", PREFIX6, "reno", "--port", "4433", check=True)
 
 
-def test_flush_removes_what_satcc_added_and_nothing_else(net):
+def test_flush_removes_only_satccs_routes_and_rules(net):
     net.ip("route", "add", "203.0.114.0/24", "via", "192.0.2.2", "congctl", "cubic")
     net.ip("rule", "add", "to", "203.0.114.0/24", "ipproto", "tcp", "sport", "4433",
            "lookup", "16704433", "priority", "30000")
@@ -369,7 +369,7 @@ def test_flush_removes_what_satcc_added_and_nothing_else(net):
         assert net.satcc("route", "flush", check=True).stdout == "nothing to do: satcc has no route\n"
 
 
-def test_restore_brings_back_what_was_saved(net, tmp_path):
+def test_restore_adds_the_saved_routes(net, tmp_path):
     net.root = tmp_path
     (tmp_path / "proc").symlink_to("/proc")
     add_many(net)
@@ -424,14 +424,15 @@ def test_each_namespace_has_a_file_of_its_own(net, tmp_path):
 
 
 @pytest.mark.parametrize("text, reason", [
-    (None, "there is no"), ("{", "is not what"), ('{"version": 2, "routes": []}', "its version is 2"),
+    (None, "there is no"), ("{", "is not a file of"),
+    ('{"version": 2, "routes": []}', "its version is 2"),
     ('{"version": 1, "routes": ["203.0.113.0/24"]}', '"203.0.113.0/24" is not a route'),
     ('{"version": 1, "routes": [null]}', "null is not a route"),
     ('{"version": 1, "routes": {"prefix": 1}}', '"prefix" is not a route'),
-    ('{"version": 1, "routes": 7}', "is not what"), ("[]", "is not what"),
+    ('{"version": 1, "routes": 7}', "is not a file of"), ("[]", "is not a file of"),
     ('{"version": 1, "routes": [{"prefix": 7, "policy": "cubic"}]}', "7 is not a prefix"),
     ('{"version": 1, "routes": [{"prefix": "203.0.113.0/24", "policy": "nosuch"}]}', "no policy nosuch"),
-    ('{"version": 1, "routes": [{"prefix": "203.0.113.0/33", "policy": "cubic"}]}', "is not what"),
+    ('{"version": 1, "routes": [{"prefix": "203.0.113.0/33", "policy": "cubic"}]}', "is not a file of"),
     ('{"version": 1, "routes": [{"prefix": "203.0.113.0/24", "policy": "cubic", "port": 70000}]}',
      "not a port"),
     ('{"version": 1, "routes": [{"prefix": "203.0.113.0/24", "policy": "cubic"}, '
@@ -487,7 +488,7 @@ def test_del_with_another_policy_is_refused(net):
     net.satcc("route", "del", PREFIX, "cubic", check=True)
 
 
-def test_a_dry_run_prints_what_would_be_done(net):
+def test_a_dry_run_prints_the_commands(net):
     """What it prints, typed, has the same effect."""
     words = ("route", "add", "default", "cubic", "--port", "4433")
     with unchanged(net):
@@ -524,7 +525,7 @@ def test_a_failure_leaves_nothing_half_done(net, number, tmp_path):
         done = net.satcc("route", "add", "default", "cubic", "--port", "4433",
                          path=fail_at(number, tmp_path / "bin"))
     assert done.returncode == 1
-    assert "planted failure" in done.stderr and "nothing is changed" in done.stderr
+    assert "planted failure" in done.stderr and "nothing has changed" in done.stderr
 
 
 @pytest.mark.parametrize("number", range(1, 9))
@@ -532,7 +533,7 @@ def test_a_failed_flush_takes_everything_back(net, number, tmp_path):
     add_many(net)
     state = sorted(net.everything())
     done = net.satcc("route", "flush", path=fail_at(number, tmp_path / "bin"))
-    assert done.returncode == 1 and "nothing is changed" in done.stderr
+    assert done.returncode == 1 and "nothing has changed" in done.stderr
     assert sorted(net.everything()) == state
 
 

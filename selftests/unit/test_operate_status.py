@@ -119,7 +119,7 @@ def test_the_live_kernel(net):
 
 def test_nothing_to_show(net):
     text = net.satcc("status", check=True).stdout
-    assert "routes: no route gives a policy" in text
+    assert "routes: no route has a policy" in text
     assert "connections: there is no TCP connection" in text
 
 
@@ -128,7 +128,7 @@ def heed_interrupts():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def test_watch_goes_on_until_it_is_interrupted(net):
+def test_watch_prints_until_interrupted(net):
     command = ["ip", "netns", "exec", net.sender, sys.executable, SATCC, "status", "--json",
                "--watch", "0.01"]
     with net.connection("203.0.114.1"), \

@@ -66,7 +66,7 @@ def test_the_far_end():
     note, = tune.far_end(10e6, 0.6, 1)
     assert "64 kB first, 0.874 Mbit/s" in note and "after 5 RTTs" in note
     _, second = tune.far_end(100e6, 0.6, 1)
-    assert "ends at 41.9 Mbit/s" in second
+    assert "limits a connection to 41.9 Mbit/s" in second
     assert "after 0 RTTs" in tune.far_end(1e6, 0.01, 1)[0]
 
 

@@ -368,7 +368,8 @@ def test_a_broken_description_is_one_line(tmp_path, capsys, name):
 
 def test_no_recording_is_one_line(tmp_path, capsys):
     assert log.main(["decode", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == f"satcc-log: {tmp_path}: no trace.formats and trace*.raw in it\n"
+    assert capsys.readouterr().err == (
+        f"satcc-log: {tmp_path} does not contain trace.formats and trace*.raw\n")
 
 
 # ---- its three forms -------------------------------------------------------
@@ -637,7 +638,7 @@ def test_a_missing_module_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "modprobe").write_text("#!/bin/sh\necho modprobe: FATAL: not found >&2\nexit 1\n")
     (tmp_path / "modprobe").chmod(0o755)
-    with pytest.raises(tracefs.TraceError, match=r"^the module satcc_no_such cannot be loaded "
+    with pytest.raises(tracefs.TraceError, match=r"^cannot load the module satcc_no_such "
                        r"\(modprobe: FATAL: not found\); make install builds and installs it$"):
         tracefs.load_module()
 
@@ -807,7 +808,7 @@ def test_the_page_is_self_contained_and_explains_its_figures(drawn):
     assert len(re.findall(r'<img src="data:image/svg\+xml;base64,', page)) == len(plot.GRAPHS)
     assert not re.search(r'(src|href)="(?!data:)', page)
     for text in ("192.0.2.1:40000 to 192.0.2.9:5001, reno, then cubic", "7 records are missing",
-                 "400, of these 3 retransmissions"):
+                 "400, including 3 retransmissions"):
         assert text in page
     assert "largest of 2 flows" in done.stderr and "7 records are missing" in done.stderr
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""satcc choose: a policy for a path, and the measured figures behind the advice.
+"""satcc choose: recommends a policy for a path, and prints the measured figures behind the advice.
 
-figures.json has them: `python3 -m bench readme` writes it from bench/RESULTS.md.  Units: rates in
-Mbit/s, RTTs in ms, losses in percent, transfers in s.
+The figures are in figures.json, which `python3 -m bench readme` writes from bench/RESULTS.md.  Units:
+rates in Mbit/s, RTTs in ms, losses in percent, transfers in s.
 """
 
 import json
@@ -13,9 +13,9 @@ from . import policies, probe, status
 from .host import UsageError
 
 FIGURES = pathlib.Path(__file__).with_name("figures.json")
-EVEN = 0.05             # figures within this part of the best are even: most are of one run
-NEAR = 0.1              # a path within this part of a link is that link
-LEAST_LOSS = 0.01       # percent: to find the nearest, less is as good as none
+EVEN = 0.05             # figures within this part of the best count as equal: most are from one run
+NEAR = 0.1              # a path within this part of a measured link counts as that link
+LEAST_LOSS = 0.01       # percent: the nearest loss is searched as if a smaller one were this
 TRANSFER = "1000000"    # bytes
 UNITS = {"rate": "Mbit/s", "rtt": "ms", "loss": "% loss"}
 
@@ -32,29 +32,29 @@ def figures():
 
 
 def distance(one, other):
-    """How many times one positive number is the other, as a logarithm."""
+    """The absolute logarithm of the ratio of two positive numbers."""
     return abs(math.log(one / other))
 
 
 def nearest(links, rate, rtt):
-    """Of links the one that is nearest in rate and RTT."""
+    """The link that is nearest in rate and RTT."""
     return min(links, key=lambda link: distance(rate, link["rate_mbit"]) + distance(rtt, link["rtt_ms"]))
 
 
 def losses(link):
-    """The losses with which a link was measured, as the names that the figures have."""
+    """The losses with which a link was measured, as the keys of the figures."""
     names = {name for each in link["policies"].values() for name in each["goodput_mbit"]}
     return sorted(names, key=float)
 
 
 def nearest_loss(link, loss):
-    """The name of the measured loss that is nearest."""
+    """The key of the measured loss that is nearest."""
     return min(losses(link), key=lambda name: distance(max(loss, LEAST_LOSS),
                                                        max(float(name), LEAST_LOSS)))
 
 
 def outside(links, link, path):
-    """A sentence for each of rate, RTT and loss that nothing was measured for."""
+    """A sentence for each of rate, RTT and loss that is outside of the measured range."""
     measured = {"rate": [each["rate_mbit"] for each in links], "rtt": [each["rtt_ms"] for each in links],
                 "loss": [float(name) for name in losses(link)]}
     given = {"rate": path["rate_mbit"], "rtt": path["rtt_ms"], "loss": path["loss_pct"]}
@@ -62,7 +62,7 @@ def outside(links, link, path):
         least, most = min(values), max(values)
         if not least * (1 - NEAR) <= given[name] <= most * (1 + NEAR):
             where = "below" if given[name] < least else "above"
-            yield (f"{given[name]:g} {UNITS[name]} is {where} all that was measured: {least:g} to "
+            yield (f"{given[name]:g} {UNITS[name]} is {where} the measured range of {least:g} to "
                    f"{most:g} {UNITS[name]}")
 
 
@@ -75,16 +75,16 @@ def is_at(path, link, loss):
 # ---- the choice ------------------------------------------------------------
 
 def leading(values, sign):
-    """The names whose value is even with the best.  sign: 1: more is better, -1: less."""
+    """The names whose value equals the best within EVEN.  sign: 1 if more is better, -1 if less is."""
     best = max(sign * value for value in values.values())
     return [name for name, value in values.items() if sign * value >= best - EVEN * abs(best)]
 
 
 def reasons(rows, cross):
-    """Policy -> why it is not the choice; the choice is the one without a reason.
+    """Policy -> the reason against it; the chosen policy has no reason.
 
-    First goes what leaves a rival less than another flow of the rival's does, if there is a rival.
-    Of the rest goodput decides, then the time of a transfer, then the drops.
+    The first reason is that a policy leaves a rival less than another flow of the rival does, if there
+    is a rival.  Among the other policies goodput decides, then the time of a transfer, then the drops.
     """
     out = {row["policy"]: f"leaves {cross} less than {cross} does" for row in rows
            if cross != "none" and not row["is_fair"]}
@@ -116,19 +116,19 @@ def rows_of(link, loss, shared):
 
 
 def cost(shared, policy):
-    """What a rival has beside the policy, and beside another flow of its own kind."""
-    mine, rival = shared["policies"][policy], shared["policies"][shared["rival"]]
-    return {**measured_at(shared), "rival": shared["rival"], **mine,
+    """The goodput of a rival beside the policy, and beside another flow of its own kind."""
+    figures_beside, rival = shared["policies"][policy], shared["policies"][shared["rival"]]
+    return {**measured_at(shared), "rival": shared["rival"], **figures_beside,
             "rival_beside_rival_mbit": rival["rival_mbit"], "rival_beside_rival_pct": rival["share_pct"]}
 
 
 def measured_at(link):
-    """The link, and where its figures are from."""
+    """The link, and the source of its figures."""
     return {name: link[name] for name in ("rate_mbit", "rtt_ms", "queue_bdp", "source")}
 
 
 def advice(path):
-    """All that choose prints, as JSON has it.  path: rate_mbit, rtt_ms, loss_pct, cross."""
+    """The output of choose --json.  path: rate_mbit, rtt_ms, loss_pct, cross."""
     data = figures()
     link = nearest(data["alone"], path["rate_mbit"], path["rtt_ms"])
     shared = nearest(data["beside"], path["rate_mbit"], path["rtt_ms"])
@@ -159,7 +159,7 @@ def repeat(*links):
 
 
 def next_commands(policy, path):
-    """What to type to use the advice."""
+    """The commands that put the advice into effect."""
     name, *parameters = policy.split()
     module = policies.module_name(name)
     keep = [f"echo options {module} {' '.join(parameters)} >> /etc/modprobe.d/satcc.conf"]
@@ -167,7 +167,7 @@ def next_commands(policy, path):
             f"satcc tune --rate {path['rate_mbit']:g}mbit --rtt {path['rtt_ms']:g}ms"]
 
 
-# ---- what is said ----------------------------------------------------------
+# ---- text ------------------------------------------------------------------
 
 def place(link):
     """10 Mbit/s, 600 ms"""
@@ -180,7 +180,7 @@ def place_with_loss(link):
 
 
 def from_where(source):
-    """The line below a table: the command, on what, and how often."""
+    """The line below a table: the command, kernel, emulator, commit and seeds of the figures."""
     return " ".join(filter(None, [f"{source['command']}, Linux {source['kernel']}, "
                                   f"{source['emulator']}, commit {source['commit']}:",
                                   source["seeds"], source["note"]]))
@@ -197,24 +197,24 @@ def table(state):
 
 
 def cost_line(each):
-    """What the policy takes from others."""
+    """A line about the effect of the policy on a rival."""
     rival = each["rival"]
-    return (f"at {place(each)} a {rival} flow beside it has {each['rival_mbit']:g} Mbit/s, "
+    return (f"at {place(each)} a {rival} flow beside it gets {each['rival_mbit']:g} Mbit/s, "
             f"{each['share_pct']} % of its share; beside another {rival} flow "
             f"{each['rival_beside_rival_mbit']:g} Mbit/s, {each['rival_beside_rival_pct']} %")
 
 
 def columns_line(near, shared):
-    """What the figures are of."""
-    return (f"MBIT/S at {place_with_loss(near)}; 1 MB S, and DROPS of a larger transfer, there without "
-            f"loss; {shared['rival'].upper()} at {place(shared)}")
+    """A line that describes the columns of the table."""
+    return (f"MBIT/S at {place_with_loss(near)}; 1 MB S, and DROPS of a larger transfer, on that link "
+            f"without loss; {shared['rival'].upper()} at {place(shared)}")
 
 
 def text(state):
-    """What a person reads."""
+    """The output of choose as text."""
     path, near = state["path"], state["nearest"]
     given = "measured link" if state["is_measured"] else "nearest measured link"
-    unsure = " (the path is outside of what was measured)" if state["outside"] else ""
+    unsure = " (the path is outside of the measured range)" if state["outside"] else ""
     lines = [("policy", state["policy"] + unsure),
              ("path", f"{place_with_loss(path)}, other traffic: {path['cross']}"),
              *probe_lines(path["probe"]),
@@ -231,18 +231,21 @@ def text(state):
 
 
 def probe_lines(measured):
-    """How the path was measured, and what that leaves open."""
+    """Lines about how the path was measured, and how far the figures can be trusted."""
     if not measured:
         return []
     return [("measured by", measured["command"]),
-            ("open", f"the rate is what one {measured['policy']} flow got, so the link may have more; "
-             "drops of its own queue count as loss; --rate and --loss say better")]
+            ("note", f"the rate is that of one {measured['policy']} flow, so the link may be faster; "
+             "drops of its own queue count as loss; give --rate and --loss if you know them")]
 
 
 # ---- the sub-command -------------------------------------------------------
 
 def path_of(host, options):
-    """The path as it is given, and measured where it is not.  Raises OperateError, UsageError."""
+    """The path from the options; --probe measures the values that they lack.
+
+    Raises OperateError, UsageError.
+    """
     if options.probe is None and (options.rate is None or options.rtt is None):
         raise UsageError("choose needs --rate and --rtt, or --probe HOST")
     measured = probe.measure(host, options.probe, options.port, options.seconds) if options.probe else {}
@@ -253,7 +256,7 @@ def path_of(host, options):
 
 
 def run(host, options):
-    """Print the advice; the exit status."""
+    """Print the advice.  Returns the exit status."""
     state = advice(path_of(host, options))
     print(json.dumps(state, indent=2) if options.json else text(state))
     return 0

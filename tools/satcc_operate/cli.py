@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The arguments of satcc, its exit status, and its errors of one line."""
+"""Parses the arguments of satcc, and prints its errors as one line."""
 
 import argparse
 import os
@@ -55,7 +55,7 @@ def add_status(commands, shared):
                          ["satcc status", "satcc status --watch 5", "satcc status --json | jq .sockets"],
                          [shared])
     parser.add_argument("--watch", nargs="?", type=positive, const=2.0, metavar="SECONDS",
-                        help="print again and again, with the goodput since the time before; "
+                        help="print repeatedly, with the goodput since the last output; "
                         "default: every 2 seconds")
 
 
@@ -93,16 +93,16 @@ def add_route_verbs(verbs, shared, change):
                 ["satcc route list --json"], [shared])
     add_command(verbs, "flush", route.flush, "remove the routes and rules that satcc added, no other",
                 ["satcc route flush --dry-run"], [change])
-    add_command(verbs, "save", route.save_routes, f"write satcc's routes to /{route.STORE}, of a "
-                "namespace to routes-NAME.json beside it",
+    add_command(verbs, "save", route.save_routes, f"write satcc's routes to /{route.STORE}; with "
+                "--netns to routes-NAME.json beside it",
                 ["satcc route save"], [change])
-    add_command(verbs, "restore", route.restore, "add the routes that save wrote: all or none",
+    add_command(verbs, "restore", route.restore, "add the saved routes, all or none",
                 ["satcc route restore"], [change])
 
 
 def add_doctor(commands, shared):
     add_command(commands, "doctor", doctor.run,
-                "find reasons why a policy is not in effect, each with the command that mends it",
+                "find reasons why a policy is not in effect, each with the command that fixes it",
                 ["satcc doctor", "satcc doctor --json | jq -r '.[].mend'",
                  "satcc doctor > /dev/null || echo 'satcc: see satcc doctor' | mail -s satcc root"],
                 [shared])
@@ -120,7 +120,7 @@ def with_unit(units):
 
 def add_tune(commands, shared):
     parser = add_command(commands, "tune", tune.run,
-                         "print what a host has to set for a path, as a file for sysctl.d",
+                         "print the sysctls that a host needs for a path, as a file for sysctl.d",
                          ["satcc tune --rate 10mbit --rtt 600ms",
                           "satcc tune --rate 10mbit --rtt 600ms > /etc/sysctl.d/90-satcc-path.conf",
                           "satcc tune --rate 10mbit --rtt 600ms --flows 4 --apply",
@@ -132,7 +132,7 @@ def add_tune(commands, shared):
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--apply", action="store_true",
                         help="set the sysctls, and record the old values")
-    action.add_argument("--undo", action="store_true", help="set the recorded values")
+    action.add_argument("--undo", action="store_true", help="set the recorded old values again")
 
 
 def add_metrics(commands, shared):
@@ -141,7 +141,7 @@ def add_metrics(commands, shared):
                          ["satcc metrics",
                           "satcc metrics -o /var/lib/prometheus/node-exporter/satcc.prom"], [shared])
     parser.add_argument("-o", "--output", metavar="FILE",
-                        help="write to this file, which appears whole; default: standard output")
+                        help="replace this file atomically; default: standard output")
 
 
 def percent(text):
@@ -151,13 +151,13 @@ def percent(text):
     except ValueError:
         value = -1
     if not 0 <= value < 100:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of percent from 0 to below 100")
+        raise argparse.ArgumentTypeError(f"{text} is not a percentage from 0 to below 100")
     return value
 
 
 def add_choose(commands, shared):
     parser = add_command(commands, "choose", choose.run,
-                         "name a policy for a path, with the measured figures behind the advice",
+                         "recommend a policy for a path, with the measured figures behind the advice",
                          ["satcc choose --rate 10mbit --rtt 600ms --loss 1",
                           "satcc choose --rate 10mbit --rtt 600ms --cross none",
                           "satcc choose --probe 203.0.113.1             # runs: iperf3 -s",
@@ -168,13 +168,13 @@ def add_choose(commands, shared):
     parser.add_argument("--loss", type=percent, metavar="PERCENT",
                         help="random loss of the path; default: what --probe measures, else 0")
     parser.add_argument("--cross", choices=("none", "cubic"), default="cubic",
-                        help="who shares the queue; default: cubic")
+                        help="the traffic that shares the queue; default: cubic")
     parser.add_argument("--probe", metavar="HOST",
                         help="measure the path to this host, which runs `iperf3 -s`")
     parser.add_argument("--port", type=whole(1, 65535, "a port"), default=5201, metavar="N",
-                        help="of iperf3; default: 5201")
+                        help="the port of iperf3; default: 5201")
     parser.add_argument("--seconds", type=whole(1, 3600, "a number of seconds"), default=10, metavar="N",
-                        help=f"to measure, after {probe.START} of start; default: 10")
+                        help=f"the time to measure, after a start of {probe.START} s; default: 10")
 
 
 def arguments_parser():
@@ -192,21 +192,21 @@ def arguments_parser():
 
 
 def run(options):
-    """The sub-command, in the namespace of --netns; its exit status."""
+    """Run the sub-command in the namespace of --netns.  Returns the exit status."""
     if options.netns:
         enter(f"/{NAMESPACES}/{options.netns}")
     return options.function(Host(namespace=options.netns), options)
 
 
 def main(arguments=None):
-    """The program; its exit status."""
+    """Run the program.  Returns the exit status."""
     options = arguments_parser().parse_args(arguments)
     try:
         return run(options)
     except OperateError as error:
         print(f"satcc: {error}", file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else FAILED
-    except BrokenPipeError:         # the reader of our output has had enough
+    except BrokenPipeError:         # the reader of our output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return INTERRUPTED

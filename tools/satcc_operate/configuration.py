@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is configured for the next boot: sysctl.d, modules-load.d, modprobe.d."""
+"""Reads the configuration for the next boot: sysctl.d, modules-load.d, modprobe.d."""
 
 import dataclasses
 import os
@@ -19,7 +19,7 @@ class Setting:
 def fragments(host, folder):
     """The files NAME.conf of a folder such as sysctl.d, in the order in which they are read.
 
-    Of two files of one name the one in the first place of PLACES counts.
+    If two files have the same name, the one in the earlier place of PLACES counts.
     """
     paths = {}
     for place in PLACES:
@@ -38,8 +38,8 @@ def lines(host, path, comments="#;"):
 def sysctl_files(host):
     """The files with sysctls, in the order in which they are read.
 
-    A link in sysctl.d gives /etc/sysctl.conf its place, as Debian's 99-sysctl.conf does; without one
-    it is the last.
+    /etc/sysctl.conf is read where a link in sysctl.d leads to it, as Debian's 99-sysctl.conf does;
+    without a link it is read last.
     """
     paths = fragments(host, "sysctl.d")
     last = os.path.realpath(host.path(SYSCTL_CONF))
@@ -77,7 +77,7 @@ def options(host):
 
 
 def blocked(host):
-    """The modules that modprobe.d keeps from being loaded: module -> the Setting that does."""
+    """The modules that modprobe.d prevents from being loaded: module -> the Setting that does it."""
     settings = {}
     for path, words in modprobe_lines(host):
         stops = words[0] == "blacklist" or (

@@ -14,13 +14,13 @@ from .host import OperateError, in_namespace
 
 FINDINGS = 1                            # exit status
 SEND_BUFFER = 4 << 20                   # bytes: the kernel's own maximum where memory is not scarce
-DROPS = 1000                            # so many packets may be dropped, and one of so many
-WAITED = 10                             # percent of its busy time that a connection waits for its buffer
-BUSY = 1000                             # ms: a connection that had data to send for less tells nothing
-LOOKUPS = 500                           # peers whose route is asked for
-QUEUES = ("pfifo_fast", "pfifo", "fq")  # qdiscs that fq may replace: nothing else is configured there
+DROPS = 1000                            # fewer drops, or fewer than one packet of this many, are ignored
+WAITED = 10                             # least percentage of busy time spent waiting for the send buffer
+BUSY = 1000                             # ms: connections with less busy time are ignored
+LOOKUPS = 500                           # largest number of peers whose route is looked up
+QUEUES = ("pfifo_fast", "pfifo", "fq")  # qdiscs that fq may replace, because they have no configuration
 AQMS = ("cake", "choke", "codel", "dualpi2", "fq_codel", "fq_pie", "gred", "hhf", "pie", "red", "sfb",
-        "sfq")                          # qdiscs whose drops are their work
+        "sfq")                          # qdiscs that drop packets by design
 KERNEL_PROTOCOL = "2"
 BTF = "sys/kernel/btf/vmlinux"
 OBJECTS = ("usr/share/satcc", "usr/lib/satcc", "usr/local/share/satcc", "usr/local/lib/satcc")
@@ -36,14 +36,14 @@ NEEDED = {
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One line.  mend: the command that mends it."""
+    """A problem.  mend: the command that fixes it."""
     name: str
     text: str
     mend: str
 
 
 class View:
-    """The host, with what several checks need, read once."""
+    """The host's state that several checks need, read once."""
 
     def __init__(self, host):
         self.host = host
@@ -60,7 +60,7 @@ class View:
     def configured(self):
         """The policies that files name for the next boot: policy -> the file.
 
-        A bad file of routes is a finding of its own.
+        An unreadable file of routes is ignored here; saved_routes() reports it.
         """
         names = {}
         try:
@@ -74,7 +74,7 @@ class View:
         return names
 
     def can_load(self, policy):
-        """Whether the kernel has a policy, or modprobe finds its module."""
+        """Whether the kernel has a policy, or modprobe can load its module."""
         module = policies.module_name(policy)
         return (policy in self.available or module in self.index
                 or policies.builtin(self.host, self.release, module))
@@ -92,7 +92,7 @@ class View:
                 and not policies.builtin(self.host, self.release, policies.module_name(policy))]
 
     def users(self, policy):
-        """Whether something besides a program's own choice gives the policy to connections."""
+        """Whether a default, a route or a live connection uses the policy."""
         return (policy == self.default or any(fib.policy(each) == policy for each in self.routes)
                 or any(socket.policy == policy for socket in self.sockets))
 
@@ -120,10 +120,10 @@ def modules_of_running_kernel(view):
             continue
         if policy in policies.POLICIES:
             if view.pack():
-                yield Finding("module-missing", f"{file} names {policy}, and its module is not "
+                yield Finding("module-missing", f"{file} names {policy}, but its module is not "
                               f"installed for the running kernel {view.release}", install)
         else:
-            yield Finding("policy-unknown", f"{file} names {policy}, and the kernel has no such policy",
+            yield Finding("policy-unknown", f"{file} names {policy}, but the kernel has no such policy",
                           f"$EDITOR {file}")
 
 
@@ -182,7 +182,7 @@ def blocked_modules(view):
     pack = [policies.module_name(policy) for policy in policies.POLICIES]
     for module, setting in configuration.blocked(view.host).items():
         if module in pack:
-            yield Finding("module-blocked", f"{setting.file} keeps {module} from being loaded: "
+            yield Finding("module-blocked", f"{setting.file} prevents {module} from being loaded: "
                           f"{setting.value}", unblock_command(module, setting.file))
 
 
@@ -201,12 +201,12 @@ def module_parameters(view):
             yield Finding("parameter-unknown", f"{setting.file} sets {name} of {module}, which has no "
                           "such parameter", f"$EDITOR {setting.file}")
         elif not same_value(now, setting.value):
-            yield Finding("parameter-differs", f"{name} of {module} is {now}, and {setting.file} says "
+            yield Finding("parameter-differs", f"{name} of {module} is {now}, but {setting.file} sets "
                           f"{setting.value}", parameter_command(view, module, name, setting.value))
 
 
 def parameter_command(view, module, name, value):
-    """The command that sets a parameter: some can be set only when their module is loaded."""
+    """The command that sets a parameter; some parameters need a reload of their module."""
     file = f"sys/module/{module}/parameters/{name}"
     if policies.is_writable(view.host, file):
         return f"echo {shlex.quote(value)} > /{file}"
@@ -214,7 +214,7 @@ def parameter_command(view, module, name, value):
 
 
 def names_taken(view):
-    """The kernel takes one of two policies of a name: the one that is loaded first."""
+    """If two policies have the same name, the kernel only accepts the first one that is loaded."""
     for policy in view.in_bpf():
         module = policies.module_name(policy)
         if module in view.index:
@@ -224,11 +224,11 @@ def names_taken(view):
 
 
 def btf(view):
-    """A BPF object is placed by the kernel's BTF."""
+    """Loading a BPF object needs the kernel's BTF."""
     objects = [path for folder in OBJECTS for path in view.host.names(folder, "**/*.bpf.o")]
     if objects and not view.host.path(BTF).exists():
         yield Finding("btf-missing", f"the kernel {view.release} has no BTF (CONFIG_DEBUG_INFO_BTF), so "
-                      f"{', '.join(objects)} cannot be loaded; modules need none",
+                      f"{', '.join(objects)} cannot be loaded; modules need no BTF",
                       install_command(view, view.release))
 
 
@@ -237,7 +237,7 @@ def reload_command(module):
 
 
 def same_value(one, other):
-    """Whether two texts are one value of a parameter: Y is 1, 0x10 is 16."""
+    """Whether two texts are the same value of a parameter: Y equals 1, 0x10 equals 16."""
     def plain(text):
         text = {"Y": "1", "y": "1", "N": "0", "n": "0"}.get(text, text)
         try:
@@ -248,7 +248,7 @@ def same_value(one, other):
 
 
 def held_modules(view):
-    """Of the whole host: what holds a module may be in a namespace that --netns does not name."""
+    """Not checked with --netns, because the user of a module may be in another namespace."""
     if view.host.namespace:
         return
     for policy in policies.POLICIES:
@@ -260,30 +260,30 @@ def held_modules(view):
 
 
 def held(view, module, count):
-    """Where there are namespaces that satcc does not look into, one of them may hold the module."""
-    text = (f"{module} is held {count} times, and neither a socket nor a default policy that satcc can "
-            "see does it")
+    """The finding for a module in use; a namespace without a name may be what uses it."""
+    text = (f"{module} has {count} references, but satcc sees neither a socket nor a default policy "
+            "that uses it")
     if unnamed := view.host.unnamed_namespaces():
-        return Finding("module-held", f"{text}; a network namespace without a name may, such as that of "
-                       f"process {unnamed[0]}", f"nsenter -t {unnamed[0]} -n ss -taiO   "
+        return Finding("module-held", f"{text}; a network namespace without a name may use it, such as "
+                       f"that of process {unnamed[0]}", f"nsenter -t {unnamed[0]} -n ss -taiO   "
                        "# lsns -t net lists all such namespaces")
     return Finding("module-held", f"{text}; see modules/patches/README.md", "reboot")
 
 
 def holders(view, policy):
-    """Whether a socket or a namespace's default policy is what holds the module of a policy."""
+    """Whether a socket or a namespace's default policy uses the module of a policy."""
     if policy == view.default or any(socket.policy == policy for socket in view.sockets):
         return True
     return any(policy in used for used in in_namespaces(view, held_there))
 
 
 def in_namespaces(view, look):
-    """What a function of the host finds in each named namespace.  Raises OperateError."""
+    """The results of a function of the host in each named namespace.  Raises OperateError."""
     return [in_namespace(path, lambda: look(view.host)) for path in view.host.namespaces().values()]
 
 
 def held_there(host):
-    """The policies that this thread's namespace holds."""
+    """The policies that this thread's namespace uses."""
     return {policies.default(host), *(each.policy for each in sockets.live(host, "-a"))}
 
 
@@ -296,7 +296,7 @@ def selected_there(host):
 # ---- selection -------------------------------------------------------------
 
 def load_at_boot(view):
-    """For the default policy the kernel loads the module itself, for the allowed ones it does not."""
+    """The kernel loads the module of the default policy, but not those of the allowed policies."""
     early = configuration.boot_modules(view.host)
     setting = view.sysctls.get(policies.ALLOWED)
     for policy in setting.value.split() if setting else []:
@@ -304,15 +304,15 @@ def load_at_boot(view):
         is_module = module in view.index or policies.is_module(view.host, module)
         if is_module and module not in early:
             early = early | {module}
-            yield Finding("load-missing", f"{setting.file} names {policy}, and no file in "
-                          f"modules-load.d loads {module} before it is read",
+            yield Finding("load-missing", f"{setting.file} names {policy}, but no file in "
+                          f"modules-load.d loads {module} before that",
                           f"echo {module} >> /etc/modules-load.d/satcc.conf")
 
 
 def selection_in_force(view):
-    """The files are for the host's first namespace, so one that was asked for by name has no finding.
+    """Not checked with --netns, because the files are for the host's first namespace.
 
-    The kernel allows more than the list: the default, and what a module allows of itself.
+    The kernel allows more policies than the list: the default, and those that a module allows itself.
     """
     if view.host.namespace:
         return
@@ -325,12 +325,12 @@ def selection_in_force(view):
 
 
 def not_in_force(what, name, now, setting):
-    return Finding(f"{what}-not-in-force", f"{name} is '{now}', and {setting.file} says "
+    return Finding(f"{what}-not-in-force", f"{name} is '{now}', but {setting.file} sets "
                    f"'{setting.value}'", f"sysctl -w {name}={shlex.quote(setting.value)}")
 
 
 def allowed_policies(view):
-    """The list is the whole host's, and another namespace than the first cannot write it."""
+    """Not checked with --netns, because only the host's first namespace can write the list."""
     if view.host.namespace:
         return
     allowed = policies.allowed(view.host)
@@ -339,8 +339,8 @@ def allowed_policies(view):
     elsewhere = set().union(*in_namespaces(view, selected_there)) if unused else set()
     for policy in unused:
         if policy not in elsewhere:
-            yield Finding("policy-not-allowed", f"{policy} is loaded and nothing selects it, and "
-                          "ordinary users may not",
+            yield Finding("policy-not-allowed", f"{policy} is loaded, but nothing selects it, and "
+                          "ordinary users may not select it",
                           f"sysctl -w {policies.ALLOWED}='{' '.join([*allowed, policy])}'")
 
 
@@ -358,7 +358,7 @@ def namespace_defaults(view):
         there = in_namespace(path, lambda: policies.default(view.host))
         if there != view.default:
             yield Finding("namespace-differs", f"the namespace {name} has the default policy {there}, "
-                          f"and this one {view.default}",
+                          f"but this one has {view.default}",
                           f"ip netns exec {name} sysctl -w {policies.DEFAULT}={view.default}")
 
 
@@ -387,7 +387,7 @@ def shadowed_routes(view):
 
 
 def preferred_routes(listed):
-    """Of the routes to one prefix in one table the one that the kernel uses: it lists that one first."""
+    """The route that the kernel uses for each prefix of each table: the one that it lists first."""
     preferred = {}
     for each in listed:
         preferred.setdefault((each["table"], each["prefix"]), each)
@@ -395,10 +395,10 @@ def preferred_routes(listed):
 
 
 def takes_away(other, each):
-    """Whether a route takes connections over the same device away from one with a policy.
+    """Whether a route takes connections over the same device away from a route with a policy.
 
-    A route on the link, as of a router's advertisement, takes none from one through a gateway: its
-    hosts are not behind the path.
+    A route on the link, for example from a router advertisement, does not count if the other route has
+    a gateway: the hosts on the link are not behind the path.
     """
     on_link = not fib.gateway(other) and fib.gateway(each)
     return (other["family"] == each["family"] and other["table"] == each["table"] and not on_link
@@ -417,11 +417,11 @@ def stale_routes(view):
                           + (f" --port {fib.port_of(each)}" if fib.port_of(each) else ""))
             continue
         if next_hops(covering) != next_hops(each):
-            yield Finding("route-stale", f"{each['prefix']} goes via {way(each)}, and without satcc's "
-                          f"route it would go via {way(covering)}", add_command(each))
+            yield Finding("route-stale", f"{each['prefix']} goes via {next_hop_text(each)}, but without "
+                          f"satcc's route it would go via {next_hop_text(covering)}", add_command(each))
 
 
-def way(each):
+def next_hop_text(each):
     """192.0.2.2 on eth0"""
     return f"{fib.gateway(each) or 'the link'} on {fib.device(each)}"
 
@@ -440,7 +440,7 @@ def saved_routes(view):
         return
     for request in in_effect:
         if request not in saved:
-            yield Finding("route-not-saved", f"satcc's route to {request} is gone after a reboot",
+            yield Finding("route-not-saved", f"satcc's route to {request} would not survive a reboot",
                           "satcc route save")
     for request in saved:
         if (request.prefix, request.port) not in [(each.prefix, each.port) for each in in_effect]:
@@ -470,19 +470,22 @@ def own_choices(view):
     for (prefix, _, policy), (chosen, group) in groups.items():
         programs = sorted({name for socket in group for name in socket.programs}) or ["a program"]
         yield Finding("application-policy", f"connections to {prefix} use {policy} ({len(group)} now), "
-                      f"and their route says {fib.policy(chosen)}: {', '.join(programs)} chose it, or "
+                      f"but their route has {fib.policy(chosen)}: {', '.join(programs)} chose it, or "
                       "they are older than the route", lock_command(chosen))
 
 
 def lock_command(chosen):
-    """The command that locks a route's policy.  The initcwnd of others' routes is copied anyway."""
+    """The command that locks a route's policy.
+
+    If satcc did not add the route, `satcc route add` copies its initcwnd anyway.
+    """
     initcwnd = fib.metrics(chosen).get("initcwnd") if fib.is_own(chosen) else None
     return (add_words(chosen["prefix"], fib.policy(chosen), fib.port_of(chosen), True, initcwnd)
             + "   # then restart the program")
 
 
 def with_routes(view):
-    """(socket, route) of each connection to a prefix that some route gives a policy."""
+    """(socket, route) of each connection to a prefix whose route has a policy."""
     prefixes = [each["prefix"] for each in view.routes if fib.policy(each)]
     chosen = {}
     for socket in view.sockets:
@@ -497,7 +500,7 @@ def with_routes(view):
                 yield socket, chosen[key]
 
 
-# ---- the way out -----------------------------------------------------------
+# ---- sysctls, send buffers and qdiscs --------------------------------------
 
 def tcp_options(view):
     for name, (finding, text) in NEEDED.items():
@@ -510,15 +513,15 @@ def send_buffer(view):
     if len(words) == 3 and int(words[2]) < SEND_BUFFER:
         wanted = f"{words[0]} {words[1]} {SEND_BUFFER}"
         yield Finding("send-buffer-small", f"a connection has at most {words[2]} bytes of send buffer: "
-                      "its window cannot grow beyond some half of that",
+                      "its window cannot grow beyond about half of that",
                       f"sysctl -w net.ipv4.tcp_wmem='{wanted}'   # satcc tune computes it for a path")
 
 
 def locked_buffers(view):
-    """Programs that have set SO_SNDBUF, which keeps the kernel from enlarging the buffer.
+    """Programs that have set SO_SNDBUF, which prevents the kernel from enlarging the buffer.
 
-    ss does not print the lock.  But without one, and below the maximum of tcp_wmem, the buffer has room
-    for twice the window: a connection that has sent all it was given never waits for it long.
+    ss does not print SO_SNDBUF.  But without it, and below the maximum of tcp_wmem, the buffer has room
+    for twice the window, so a connection never waits long for room in it.
     """
     words = (view.host.sysctl("net.ipv4.tcp_wmem") or "0").split()
     prefixes = [each["prefix"] for each in view.routes if fib.policy(each)]
@@ -536,7 +539,7 @@ def locked_buffers(view):
 
 
 def buffer_share(socket):
-    """The percent of its busy time that a connection waited for its send buffer."""
+    """The percentage of its busy time that a connection waited for its send buffer."""
     return 100 * socket.duration_ms("sndbuf_limited") / socket.duration_ms("busy")
 
 
@@ -545,11 +548,11 @@ def waits_for_buffer(socket):
 
 
 def buffer_command(view, program, socket, wanted):
-    """The command that grants what a program asks for; else the one that shows what it has set."""
+    """The command that grants the buffer that a program asks for, or else one that shows its size."""
     most = int(view.host.sysctl("net.core.wmem_max") or 0)
     if most and socket.send_buffer() >= 2 * most:       # the kernel doubles what it grants
         return f"sysctl -w net.core.wmem_max={wanted}   # then restart {program}"
-    return (f"ss -tmiOp dst {socket.peer}   # then take SO_SNDBUF out of the configuration of "
+    return (f"ss -tmiOp dst {socket.peer}   # then remove SO_SNDBUF from the configuration of "
             f"{program}, and restart it")
 
 
@@ -567,7 +570,7 @@ def qdisc_drops(view):
 
 
 def harmful_drops(root, listed):
-    """The drops of a device's root, which counts its children's too, without those of AQMs."""
+    """The drops of a device's root qdisc, which include its children's, without those of AQMs."""
     if root["kind"] in AQMS:
         return 0
     return root.get("drops", 0) - sum(each.get("drops", 0) for each in listed
@@ -575,7 +578,7 @@ def harmful_drops(root, listed):
 
 
 def qdisc_command(qdisc):
-    """A longer queue; the command that shows its limit where more than a queue is configured."""
+    """The command that sets a longer queue, or shows the limit of a qdisc with a configuration."""
     if qdisc["kind"] not in QUEUES:
         return f"tc -s qdisc show dev {qdisc['dev']}   # then raise its limit"
     more = " flow_limit 2000" if qdisc["kind"] == "fq" else ""
@@ -593,7 +596,7 @@ CHECKS = (modules_of_running_kernel, modules_of_newest_kernel, modules_without_d
 
 
 def examine(host):
-    """All findings.  A check that cannot be made is a finding too.  Raises OperateError."""
+    """All findings.  A check that cannot run is a finding too.  Raises OperateError."""
     view = View(host)
     findings = []
     for check in CHECKS:
@@ -607,7 +610,7 @@ def examine(host):
 
 
 def for_namespace(mend, namespace):
-    """A command as it is typed outside the namespace of --netns."""
+    """A command as the operator runs it outside the namespace of --netns."""
     if not namespace:
         return mend
     mend = re.sub(r"^((sudo )?satcc (route \w+|doctor))", rf"\1 --netns {namespace}", mend)
@@ -615,7 +618,7 @@ def for_namespace(mend, namespace):
 
 
 def run(host, options):
-    """Print a line for each finding; the exit status."""
+    """Print a line for each finding.  Returns the exit status."""
     findings = examine(host)
     if options.json:
         print(json.dumps([dataclasses.asdict(each) for each in findings], indent=2))

@@ -29,7 +29,7 @@ KNOWN = {"type", "dst", "gateway", "via", "dev", "table", "protocol", "scope", "
 
 
 def families():
-    """4, and 6 unless the kernel was started without IPv6, where `ip -6` fails."""
+    """4, and 6 unless the kernel was started without IPv6, because `ip -6` then fails."""
     return (4, 6) if os.path.exists("/proc/net/if_inet6") else (4,)
 
 
@@ -57,14 +57,14 @@ def routes(host, family, *selector):
                 return []
             raise
         lines = [line for line in text.splitlines() if not line.startswith("\t")]
-        if len(lines) == len(listed):       # else a route came or went between the two commands
+        if len(lines) == len(listed):       # else a route was added or deleted in between
             return [complete(family, route, line, selector) for route, line in zip(listed, lines)]
     raise OperateError("the routes change too fast to be read")
 
 
 def complete(family, route, line, selector=()):
-    """A route with the members that the module's head lists."""
-    chosen = dict(zip(selector, selector[1:]))      # ip leaves out what it was asked for
+    """A route with the members that the module's docstring lists."""
+    chosen = dict(zip(selector, selector[1:]))      # ip omits members that the selector gives
     route.setdefault("table", chosen.get("table", MAIN))
     route.setdefault("protocol", chosen.get("proto", "0"))
     whole = "0.0.0.0/0" if family == 4 else "::/0"
@@ -100,12 +100,12 @@ def metrics(route):
 
 
 def policy(route):
-    """The policy that the route gives to connections; None without one."""
+    """The policy of the route; None without one."""
     return metrics(route).get("congestion")
 
 
 def chosen_route(host, address, *selector):
-    """The route of the FIB that the kernel uses for an address now; None: it has none."""
+    """The route that the kernel uses for an address now; None if it has none."""
     family = address.version
     command = ["ip", f"-{family}", "-N", "-d", "-j", "route", "get", "fibmatch", str(address), *selector]
     try:
@@ -116,13 +116,13 @@ def chosen_route(host, address, *selector):
 
 
 def device(route):
-    """The device of a route; of several the first."""
+    """The device of a route; the first one if there are several."""
     hops = route.get("nexthops")
     return hops[0].get("dev", "") if hops else route.get("dev", "")
 
 
 def gateway(route):
-    """The next hop's address of a route; of several the first; "" on the link."""
+    """The address of a route's first next hop; "" for a route on the link."""
     hop = (route.get("nexthops") or [route])[0]
     return hop["via"]["host"] if "via" in hop else hop.get("gateway", "")
 
@@ -132,7 +132,7 @@ def gateway(route):
 def words(route):
     """The words of `ip route add` after the prefix, without table, protocol and metric.
 
-    Raises OperateError for a route that has more than is known here.
+    Raises OperateError for a route with members that this program does not know.
     """
     unknown = sorted(set(route) - KNOWN)
     if route["type"] != UNICAST:
@@ -185,15 +185,15 @@ def metric_words(route):
 # ---- rules -----------------------------------------------------------------
 
 def rules(host, family):
-    """What `ip -j rule` prints, in the order in which the kernel asks them.  Raises CommandError."""
+    """The output of `ip -j rule`, in the order of the kernel.  Raises CommandError."""
     return host.run_json(["ip", f"-{family}", "-N", "-d", "-j", "rule", "show"])
 
 
 def rule_words(prefix, port, route_table, suppress=None):
     """The words of `ip rule add` for connections from a local port to a prefix.
 
-    Rules of longer prefixes come first, and all of them right before the rule of the main table.
-    suppress: of the table's routes, leave out those of prefixes of this length or shorter.
+    Rules of longer prefixes come first, and all of them come right before the rule of the main table.
+    suppress: ignore routes of the table with prefixes of this length or shorter.
     """
     priority = MAIN_RULE - 2 - 2 * prefix.prefixlen + (suppress is None)
     return ["priority", str(priority), *(["to", str(prefix)] if prefix.prefixlen else []),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The host that is operated: its files below /, its sysctls, its network namespaces, its commands."""
+"""Access to the host: its files below /, its sysctls, its network namespaces, its commands."""
 
 import contextlib
 import ctypes
@@ -10,13 +10,13 @@ import shlex
 import subprocess
 import threading
 
-ROOT = "SATCC_ROOT"             # environment: a folder that stands in for /
+ROOT = "SATCC_ROOT"             # environment variable: a folder to use instead of /
 NAMESPACES = "run/netns"        # where `ip netns add` keeps names
 CLONE_NEWNET = 0x40000000
 
 
 class OperateError(Exception):
-    """What the operator asked for cannot be had; the text is one line."""
+    """The operator's request failed; the text is one line."""
 
 
 class UsageError(OperateError):
@@ -30,8 +30,8 @@ class CommandError(OperateError):
 class Host:
     """The files below `root` and the commands of the thread's network namespace.
 
-    root: a folder that stands in for /; None: what SATCC_ROOT names, else /.
-    namespace: the name given by --netns, for printed commands; None: the caller's.
+    root: a folder to use instead of /; None: the folder of SATCC_ROOT, else /.
+    namespace: the name given by --netns, for printed commands; None: the caller's namespace.
     """
 
     def __init__(self, root=None, namespace=None):
@@ -39,18 +39,18 @@ class Host:
         self.namespace = namespace
 
     def path(self, name):
-        """The place of an absolute or relative file name below the root."""
+        """The path below the root of an absolute or relative file name."""
         return self.root / str(name).lstrip("/")
 
     def read(self, name):
-        """A file's text without its last newline; None: there is none, or it cannot be read."""
+        """A file's text without white space at its ends; None if the file cannot be read."""
         try:
             return self.path(name).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
             return None
 
     def names(self, folder, pattern="*"):
-        """The sorted names in a folder that fit a pattern; empty without the folder."""
+        """The sorted names in a folder that match a pattern; empty without the folder."""
         try:
             return sorted(path.name for path in self.path(folder).glob(pattern))
         except OSError:
@@ -61,7 +61,7 @@ class Host:
         return self.read("proc/sys/kernel/osrelease") or os.uname().release
 
     def sysctl(self, name):
-        """A sysctl's value with single spaces; None: this kernel or namespace has none."""
+        """A sysctl's value with single spaces; None if this kernel or namespace does not have it."""
         text = self.read(sysctl_file(name))
         return None if text is None else " ".join(text.split())
 
@@ -73,10 +73,9 @@ class Host:
             raise OperateError(f"cannot set {name} = {value}: {error.strerror}") from None
 
     def write_whole(self, name, text, below_root=True):
-        """Write a file that appears under its name when it is whole.  Raises OperateError.
+        """Replace a file atomically.  Raises OperateError.
 
-        A link stays, and what it points to is written.  What is no regular file, as a device or a
-        pipe, is written as it is.
+        If the name is a symbolic link, replace its target.  If it is a device or a pipe, write to it.
         """
         path = pathlib.Path(os.path.realpath(self.path(name) if below_root else name))
         if os.path.exists(path) and not os.path.isfile(path):
@@ -93,7 +92,7 @@ class Host:
             raise OperateError(f"cannot write {path}: {error.strerror}") from None
 
     def attempt(self, command):
-        """A command that has ended, with its output and status.  Raises CommandError."""
+        """Run a command to its end; returns its output and status.  Raises CommandError."""
         environment = {**os.environ, "LC_ALL": "C",
                        "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
         try:
@@ -104,7 +103,7 @@ class Host:
             raise CommandError(f"cannot run {command[0]}: {error.strerror}") from None
 
     def run(self, command):
-        """A command's standard output.  Raises CommandError."""
+        """Run a command; returns its standard output.  Raises CommandError."""
         done = self.attempt(command)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if line != "Dump terminated"]
@@ -113,12 +112,12 @@ class Host:
         return done.stdout
 
     def run_json(self, command):
-        """What a command prints as JSON; an empty list if it prints nothing.  Raises CommandError."""
+        """Run a command that prints JSON; an empty list if it prints nothing.  Raises CommandError."""
         text = self.run(command).strip()
         try:
             return json.loads(text) if text else []
         except ValueError:
-            raise CommandError(f"{shlex.join(command)}: prints no JSON") from None
+            raise CommandError(f"{shlex.join(command)}: does not print JSON") from None
 
     def shown(self, command):
         """A command as the operator would type it, with the namespace of --netns."""
@@ -134,9 +133,9 @@ class Host:
         return {name: self.path(NAMESPACES) / name for name in self.names(NAMESPACES)}
 
     def unnamed_namespaces(self):
-        """A process of each network namespace that is neither the thread's nor named.
+        """A process ID for each network namespace that is neither the thread's nor named.
 
-        Raises OperateError if a process may not be asked.
+        Raises OperateError if the namespace of a process cannot be read.
         """
         known = {identity(path) for path in [*self.namespaces().values(), "/proc/thread-self/ns/net"]}
         processes = {}
@@ -146,7 +145,7 @@ class Host:
 
 
 def identity(path):
-    """What tells a network namespace from others; None: its process is gone.  Raises OperateError."""
+    """Device and inode of a network namespace; None if its process has ended.  Raises OperateError."""
     try:
         status = os.stat(path)
     except PermissionError as error:
@@ -157,7 +156,7 @@ def identity(path):
 
 
 def write_special(path, text):
-    """Write to a device or a pipe, which stays what it is.  Raises OperateError."""
+    """Write to a device or a pipe.  Raises OperateError."""
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -171,10 +170,10 @@ def sysctl_file(name):
 
 
 def in_namespace(path, function):
-    """A function's result, run by a thread of its own in the network namespace at `path`.
+    """Run a function in a thread of its own in the network namespace at `path`; returns its result.
 
-    The other threads stay where they are.  /proc/sys/net and the commands started by the function
-    are those of the namespace.  Raises OperateError, and what the function raises.
+    The other threads keep their namespace.  /proc/sys/net and the commands that the function starts
+    belong to the new namespace.  Raises OperateError, and every exception of the function.
     """
     outcome = {}
 
@@ -182,7 +181,7 @@ def in_namespace(path, function):
         try:
             enter(path)
             outcome["value"] = function()
-        except BaseException as error:      # handed on to the caller's thread
+        except BaseException as error:      # raised again in the caller's thread
             outcome["error"] = error
 
     thread = threading.Thread(target=work, daemon=True)

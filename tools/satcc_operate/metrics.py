@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""satcc metrics: the sums of status in the text format of Prometheus.
+"""satcc metrics: prints the sums of status in the text format of Prometheus.
 
 Labels are policies and modules, never addresses, so the number of series is small.  Sums are over
-the connections that live now: they fall when a connection closes, so they are gauges.
+live connections: they fall when a connection closes, so they are gauges.
 """
 
 import json
@@ -11,21 +11,21 @@ from . import status
 
 HELP = {
     "satcc_connections": "connections by policy",
-    "satcc_acked_bytes": "bytes acknowledged of live connections",
-    "satcc_sent_segments": "data segments sent of live connections",
-    "satcc_retransmitted_segments": "segments sent again of live connections",
+    "satcc_acked_bytes": "bytes acknowledged on live connections",
+    "satcc_sent_segments": "data segments sent on live connections",
+    "satcc_retransmitted_segments": "segments sent again on live connections",
     "satcc_busy_seconds": "time in which live connections had data to send",
-    "satcc_limited_seconds": "part of the busy time by what limited the connection",
-    "satcc_rtt_seconds": "smoothed RTT over live connections: smallest, median, largest",
-    "satcc_routes": "routes that give a policy",
+    "satcc_limited_seconds": "busy time of live connections, by cause of the limit",
+    "satcc_rtt_seconds": "smoothed RTT of live connections: smallest, median, largest",
+    "satcc_routes": "routes with a policy",
     "satcc_default": "1 for the default policy",
     "satcc_module": "1 for a loaded module, with its version",
-    "satcc_module_references": "what holds a module: sockets, namespaces, modules",
+    "satcc_module_references": "references to a module: by sockets, namespaces, modules",
 }
 
 
 def samples(state):
-    """(name, labels, value) of each series, from what status gathers."""
+    """(name, labels, value) of each series, from the state that status gathers."""
     yield "satcc_default", {"policy": state["default"]}, 1
     for each in state["modules"]:
         labels = {"module": each["module"], "version": each["version"] or "",
@@ -60,12 +60,12 @@ def policy_samples(policy, summary):
 
 
 def escaped(value):
-    """A label's value as the format wants it."""
+    """A label's value with the escapes of the format."""
     return str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def text(series):
-    """The format: the series of one name together, behind its HELP and TYPE."""
+    """The series as text: those of one name together, after their HELP and TYPE."""
     lines = []
     for name, meaning in HELP.items():
         rows = [(labels, value) for each, labels, value in series if each == name]
@@ -78,7 +78,7 @@ def text(series):
 
 
 def run(host, options):
-    """Print the series, or write them to a file that appears whole; the exit status."""
+    """Print the series, or replace a file by them atomically.  Returns the exit status."""
     series = list(samples(status.gather(host)))
     if options.json:
         written = json.dumps([{"name": name, "labels": labels, "value": value}

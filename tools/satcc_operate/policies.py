@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Policies: which ones the kernel has, their modules, where module files are, what configures them."""
+"""Policies of the kernel, their modules, and the files of these."""
 
 import gzip
 import lzma
@@ -10,13 +10,13 @@ from .host import CommandError, OperateError
 
 POLICIES = ("satcc", "hybla_full", "westwood_abse", "mtsi", "ibk", "constant_rate")
 
-# Why a policy must not be a whole host's default: on some path it leaves a cubic flow less than half of
-# its share.  The figures are in bench/RESULTS.md, that of two flows beside two in hybla/README.md.
-# bbr is not here although it leaves 41 % at 40 ms, as ibk does: many hosts have it on purpose, and
-# doctor would never be silent there.
+# Policies that must not be a whole host's default, with the reason: on some path each leaves a cubic
+# flow less than half of its share.  bench/RESULTS.md has the figures, hybla/README.md that of two flows
+# beside two.  bbr leaves 41 % at 40 ms, as ibk does, but is not here: many hosts use it on purpose, and
+# doctor would always report it there.
 LOUD = {
-    "hybla_full": "leaves a cubic flow a fifth of its share at 250 ms, and two of it have 26 times what "
-                  "two of cubic have",
+    "hybla_full": "leaves a cubic flow a fifth of its share at 250 ms, and two hybla_full flows get "
+                  "26 times as much as two cubic flows",
     "hybla": "leaves a cubic flow a sixth of its share at 250 ms",
     "ibk": "leaves a cubic flow less than half of its share at 40 ms",
 }
@@ -30,7 +30,7 @@ SUFFIX = re.compile(r"\.ko(\.gz|\.xz|\.zst)?$")
 
 
 def module_name(policy):
-    """satcc -> tcp_satcc; - and _ are the same in a module's name."""
+    """satcc -> tcp_satcc; module names treat - and _ as equal."""
     return "tcp_" + policy.replace("-", "_")
 
 
@@ -45,14 +45,14 @@ def allowed(host):
 
 
 def default(host):
-    """The policy of sockets that nothing else decides; "" if it cannot be read."""
+    """The policy of sockets for which neither a route nor a program chooses one; "" if unreadable."""
     return host.sysctl(DEFAULT) or ""
 
 
 def require(host, policy, load=True):
-    """Have a policy in the kernel.  Raises OperateError if it cannot be had.
+    """Make sure that the kernel has a policy.  Raises OperateError if it cannot.
 
-    load: load its module if it is missing; without it only check that it could be loaded.
+    load: load the policy's module if necessary; otherwise only check that modprobe could load it.
     """
     if not NAME.fullmatch(policy):
         raise OperateError(f"{policy} is not a policy's name")
@@ -64,35 +64,35 @@ def require(host, policy, load=True):
     except CommandError as error:
         raise OperateError(f"the kernel has no policy {policy}: {error}") from None
     if load and policy not in available(host):
-        raise OperateError(f"{module} is loaded and the kernel has no policy {policy}")
+        raise OperateError(f"{module} is loaded, but the kernel has no policy {policy}")
 
 
 # ---- modules ---------------------------------------------------------------
 
 def loaded(host, module):
-    """Whether a module is in the kernel: loaded, or built in and with parameters."""
+    """Whether a module is loaded, or built in with parameters."""
     return host.path(f"sys/module/{module}").is_dir()
 
 
 def is_module(host, module):
-    """Whether what is in the kernel came from a file; a built-in policy has no reference count."""
+    """Whether a policy's module is loaded and not built in: only the former has a reference count."""
     return host.path(f"sys/module/{module}/refcnt").exists()
 
 
 def reference_count(host, module):
-    """How many sockets, namespaces and modules hold a loaded module; None: it is not loaded."""
+    """The number of sockets, namespaces and modules that use a module; None if it is not loaded."""
     text = host.read(f"sys/module/{module}/refcnt")
     return int(text) if text and text.isdigit() else None
 
 
 def parameters(host, module):
-    """A loaded module's parameters and their values in force."""
+    """A loaded module's parameters and their current values."""
     folder = f"sys/module/{module}/parameters"
     return {name: host.read(f"{folder}/{name}") for name in host.names(folder)}
 
 
 def is_writable(host, file):
-    """Whether a file of /sys has a write bit; root may open others too, and cannot write them."""
+    """Whether a file in /sys has a write bit; even root cannot write a file without one."""
     try:
         return bool(host.path(file).stat().st_mode & 0o222)
     except OSError:
@@ -110,7 +110,7 @@ def index(host, release):
 
 
 def files_of(host, release):
-    """The policies' module files that are installed for a kernel, whether modprobe knows them or not."""
+    """The policies' module files that are installed for a kernel, known to modprobe or not."""
     folder = host.path(f"lib/modules/{release}/updates")
     return {name_of(path.name): path.relative_to(host.root)
             for path in folder.rglob("tcp_*.ko*") if SUFFIX.search(path.name)}
@@ -160,13 +160,13 @@ def is_signed(data):
 
 
 def source_version(data):
-    """The srcversion that is written in a module's bytes; None without one."""
+    """The srcversion in a module's bytes; None without one."""
     match = re.search(rb"\0srcversion=([0-9A-F]+)\0", data)
     return match[1].decode() if match else None
 
 
 def signatures_enforced(host):
-    """What makes the kernel refuse modules without a signature: a file's name; None: nothing does."""
+    """The setting that makes the kernel refuse modules without a signature; None if there is none."""
     if host.read("sys/module/module/parameters/sig_enforce") == "Y":
         return "sig_enforce"
     lockdown = re.search(r"\[(\w+)\]", host.read("sys/kernel/security/lockdown") or "")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Rate, RTT and loss of the path to a host that runs `iperf3 -s`, by iperf3's JSON.
+"""Measures rate, RTT and loss of the path to a host that runs `iperf3 -s`.
 
-The RTT and the retransmissions in it are TCP_INFO's.
+iperf3 takes RTT and retransmissions from TCP_INFO.
 """
 
 import json
@@ -12,11 +12,11 @@ from .host import CommandError, OperateError
 
 START = 5                               # s that do not count: the slow start of a geostationary path
 TIMEOUT = 10000                         # ms to wait for an answer of the server
-PROBING = ("satcc", "bbr", "cubic")     # the first that the kernel has sends: random loss slows it least
+PROBING = ("satcc", "bbr", "cubic")     # policies to send with; random loss slows the first least
 
 
 def command(host, peer, port, seconds):
-    """The words that run iperf3."""
+    """The command that runs iperf3, with the first of PROBING that the kernel has."""
     available = policies.available(host)
     chosen = [policy for policy in PROBING if policy in available][:1]
     return ["iperf3", "-J", "-c", peer, "-p", str(port), "-t", str(seconds), "-O", str(START),
@@ -24,7 +24,7 @@ def command(host, peer, port, seconds):
 
 
 def measure(host, peer, port, seconds):
-    """What figures() says of a run, with its command.  Raises OperateError."""
+    """Run iperf3; returns figures() with the command.  Raises OperateError."""
     words = command(host, peer, port, seconds)
     try:
         done = host.attempt(words)
@@ -42,8 +42,8 @@ def measure(host, peer, port, seconds):
 def figures(report):
     """Rate in Mbit/s, RTT in ms and loss in percent of one flow.  Raises OperateError, KeyError, ...
 
-    The rate is what arrived.  The RTT is the smallest smoothed one.  The loss is of segments sent
-    again: those that the flow's own queue dropped count too.
+    The rate is that of the received data.  The RTT is the smallest srtt.  The loss is the share of
+    segments sent again, so it includes drops of the flow's own queue.
     """
     if "error" in report:
         raise OperateError(f"iperf3: {report['error']}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""satcc route: give a policy to a prefix, by a route beside the one that the kernel uses now.
+"""satcc route: gives a policy to a prefix, by a route beside the one that the kernel uses now.
 
-Every route and rule that is added has the protocol number fib.PROTOCOL.  Only those are changed or
-removed, and a change is done whole or not at all.
+Every route and rule that satcc adds has the protocol number fib.PROTOCOL.  satcc changes or removes only
+these, and makes each change completely or not at all.
 """
 
 import dataclasses
@@ -20,12 +20,12 @@ RESERVED = {ipaddress.ip_network(text) for text in ("0.0.0.0/8", "127.0.0.0/8", 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What the operator wants: a policy for a prefix."""
+    """The operator's request: a policy for a prefix."""
     prefix: object                  # an ip_network
     policy: str
     port: int = None                # only connections from this local port
     lock: bool = False              # refuse an application's own choice
-    initcwnd: int = None            # segments; None: as the route that is copied
+    initcwnd: int = None            # segments; None: that of the copied route
 
     def __str__(self):
         port = f" from local port {self.port}" if self.port else ""
@@ -38,7 +38,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A command, and the command that takes it back."""
+    """A command, and the command that undoes it."""
     command: tuple
     undo: tuple
 
@@ -50,7 +50,7 @@ def apply(host, steps):
     completed = []
     try:
         for step in steps:
-            completed.append(step)          # before: ^C may come when the kernel has done it
+            completed.append(step)          # before run(), which ^C may end after the kernel's change
             host.run(step.command)
     except CommandError as error:
         completed.pop()
@@ -61,20 +61,20 @@ def apply(host, steps):
 
 
 def take_back(host, completed):
-    """Undo steps, the last one first; a phrase that says what is left."""
+    """Undo steps, the last one first.  Returns a phrase about the steps that could not be undone."""
     stuck = []
     for step in reversed(completed):
         try:
             host.run(step.undo)
         except OperateError:
             stuck.append(host.shown(step.undo))
-    return f"to undo the rest type: {'; '.join(stuck)}" if stuck else "nothing is changed"
+    return f"to undo the rest, run: {'; '.join(stuck)}" if stuck else "nothing has changed"
 
 
 # ---- which route is copied -------------------------------------------------
 
 def used_table(host, prefix):
-    """The table in which the kernel finds a route to the prefix now; main where it has none."""
+    """The table in which the kernel finds a route to the prefix now; the main table if it has none."""
     if prefix.prefixlen == 0:
         address = address_of_default(host, prefix.version)
     else:
@@ -86,7 +86,7 @@ def used_table(host, prefix):
 
 
 def address_of_default(host, family):
-    """An address that only a default route leads to, whatever its table; None: there is none."""
+    """An address to which only a default route of any table leads; None if there is none."""
     listed = [route["prefix"] for route in fib.routes(host, family, "table", "all")]
     listed += [fib.rule_prefix(family, rule) for rule in fib.rules(host, family)]
     taken = {prefix for prefix in listed if prefix.prefixlen}
@@ -94,7 +94,7 @@ def address_of_default(host, family):
 
 
 def address_outside(network, taken):
-    """An address of a network that none of the prefixes has; None: they have all."""
+    """An address of a network that is in none of the prefixes; None if they cover the network."""
     inside = [prefix for prefix in taken
               if prefix.version == network.version and prefix.overlaps(network)]
     if not inside:
@@ -129,8 +129,8 @@ def wanted_route(request, covering, table, metric):
 def wanted_metric(request, covering, table):
     """A metric with which the kernel prefers the new route to an old one of the same prefix.
 
-    A smaller one, so that a daemon that replaces its own route does not replace ours.  IPv4 has the
-    new one first where both metrics are 0; IPv6 has no smaller one than 1.  Raises OperateError.
+    It is smaller than the old one, so that a daemon that replaces its own route does not replace ours.
+    If both metrics are 0, IPv4 prefers the new route.  IPv6 has no metric below 1.  Raises OperateError.
     """
     same = covering["prefix"] == request.prefix and covering["table"] == table
     if request.prefix.version == 4:
@@ -138,7 +138,7 @@ def wanted_metric(request, covering, table):
     if not same:
         return 1024                         # the kernel's own
     if covering["metric"] < 2:
-        raise OperateError(f"the route {request.prefix} has the metric 1: nothing can come before it")
+        raise OperateError(f"the route {request.prefix} has the metric 1, so no route can precede it")
     return covering["metric"] - 1
 
 
@@ -180,7 +180,7 @@ def same_route(one, other):
 
 
 def plan_route(host, request, covering, table):
-    """The steps to the request's route in a table; none if it is there already."""
+    """The steps that add the request's route to a table; none if it is there already."""
     listed = fib.routes(host, request.prefix.version, "exact", str(request.prefix), "table", table)
     present = next((route for route in listed if fib.is_own(route)), None)
     wanted = wanted_route(request, covering, table, wanted_metric(request, covering, table))
@@ -194,7 +194,7 @@ def plan_route(host, request, covering, table):
 
 
 def plan_add(host, request):
-    """The steps to a request; none if it is in effect already.  Raises OperateError."""
+    """The steps that put a request into effect; none if it is already.  Raises OperateError."""
     used = used_table(host, request.prefix)
     covering = covering_route(host, request.prefix, used)
     if request.port is None:
@@ -208,7 +208,7 @@ def plan_add(host, request):
 def port_rules(prefix, port):
     """The words of both rules of a prefix and a local port.
 
-    The first leaves more specific routes of the main table in precedence, the second looks up the
+    The first keeps the precedence of more specific routes of the main table, the second looks up the
     table of the port.
     """
     return [fib.rule_words(prefix, port, fib.MAIN, prefix.prefixlen),
@@ -216,7 +216,7 @@ def port_rules(prefix, port):
 
 
 def plan_rules(host, request):
-    """The steps to the rules of a request with a port; none if they are there.  Raises OperateError."""
+    """The steps that add the rules of a request with a port.  Raises OperateError."""
     family = request.prefix.version
     wanted = port_rules(request.prefix, request.port)
     check_rules(host, family, int(wanted[0][1]))
@@ -225,13 +225,13 @@ def plan_rules(host, request):
 
 
 def check_rules(host, family, priority):
-    """Refuse where rules of others stand after ours and would not be asked.  Raises OperateError."""
+    """Raises OperateError if other rules come after ours, because ours would take precedence."""
     others = [rule["priority"] for rule in fib.rules(host, family)
               if rule.get("protocol") != str(fib.PROTOCOL)
               and priority <= rule["priority"] < fib.MAIN_RULE]
     if others:
-        raise OperateError(f"--port needs the priorities {priority} to {fib.MAIN_RULE - 1}, and this "
-                           f"host has a rule with {others[0]}: give that one a smaller number")
+        raise OperateError(f"--port needs the priorities {priority} to {fib.MAIN_RULE - 1}, but this "
+                           f"host has a rule with {others[0]}: give that rule a smaller number")
 
 
 def plan_del(host, prefix, port, policy=None):
@@ -266,14 +266,14 @@ def plan_flush(host):
 # ---- the file of `save` and `restore` --------------------------------------
 
 def store_file(host):
-    """Where the routes of a namespace are saved."""
+    """The file in which the routes of a namespace are saved."""
     return f"etc/satcc/routes-{host.namespace}.json" if host.namespace else STORE
 
 
 def requests_in_effect(host):
-    """The requests that would add the routes that satcc has now, sorted.
+    """The requests that would add the current routes of satcc, sorted.
 
-    A prefix may have one in two tables, as when a rule came later: then that of the table in use.
+    If two tables have a route to a prefix, because a rule was added later, the table in use counts.
     """
     chosen = {}
     for route in fib.own_routes(host):
@@ -287,7 +287,7 @@ def requests_in_effect(host):
 
 
 def save(host):
-    """Write the requests in effect to the file, which appears whole; how many.  Raises OperateError."""
+    """Replace the file by the requests in effect.  Returns their number.  Raises OperateError."""
     listed = [request.as_json() for request in requests_in_effect(host)]
     host.write_whole(store_file(host), json.dumps(
         {"version": STORE_VERSION, "routes": listed}, indent=2) + "\n")
@@ -306,7 +306,7 @@ def stored(host):
             raise ValueError(f"its version is {data['version']}, not {STORE_VERSION}")
         requests = [stored_request(each) for each in data["routes"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise OperateError(f"/{name} is not what `satcc route save` writes: {error}") from None
+        raise OperateError(f"/{name} is not a file of `satcc route save`: {error}") from None
     places = [(request.prefix, request.port) for request in requests]
     if len(set(places)) < len(places):
         raise OperateError(f"/{name} has a prefix twice")
@@ -333,7 +333,7 @@ def stored_request(member):
 # ---- sub-commands ----------------------------------------------------------
 
 def conclude(host, options, steps, summary, nothing):
-    """Apply the steps, or print them with --dry-run, and say what is in effect; the exit status."""
+    """Apply the steps, or print them with --dry-run, and print the result.  Returns the exit status."""
     if not options.dry_run:
         apply(host, steps)
     commands = [host.shown(step.command) for step in steps]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `ss -tin` says of each TCP socket, and sums of it by policy."""
+"""Parses the output of `ss -tin`, and sums it up by policy."""
 
 import dataclasses
 import ipaddress
 import re
 import statistics
 
-COMMAND = ["ss", "-tinOHe"]         # one line a socket, no header, with the socket's cookie
+COMMAND = ["ss", "-tinOHe"]         # one line per socket, no header, with the socket's cookie
 FLAGS = {"ts", "sack", "ecn", "ecnseen", "fastopen"}
 RATES = ("send", "pacing_rate", "delivery_rate")
 FIRST_VALUES = re.compile(r"(wscale|rto|backoff|rtt|mss|cwnd|ato):")
@@ -15,7 +15,7 @@ USERS = re.compile(r'users:\(\((".*?)\)\)')
 
 @dataclasses.dataclass
 class Socket:
-    """One socket.  values: what ss prints as name:value, as text; rates are in bit/s."""
+    """One socket.  values: the pairs name:value of ss as text; rates are in bit/s."""
     state: str
     local: object               # an ip_address, or None for a listener on all addresses
     local_port: int
@@ -24,19 +24,19 @@ class Socket:
     policy: str
     flags: set
     values: dict
-    programs: list              # their names, when ss was asked with -p
+    programs: list              # names of the programs, if ss ran with -p
 
     def number(self, name):
-        """A count; 0 where ss leaves it out."""
+        """A count; 0 if ss omits it."""
         return int(self.values.get(name, 0))
 
     def duration_ms(self, name):
-        """A time that ss prints as 12ms or 3ms(25.0%); 0 where ss leaves it out."""
+        """A time that ss prints as 12ms or 3ms(25.0%); 0 if ss omits it."""
         match = re.match(r"([\d.]+)ms", self.values.get(name, "0ms"))
         return float(match[1]) if match else 0.0
 
     def send_buffer(self):
-        """The bytes of memory that may wait to be acknowledged; 0 unless ss was asked with -m."""
+        """The size of the send buffer in bytes; 0 unless ss ran with -m."""
         match = re.search(r"\btb(\d+)", self.values.get("skmem", ""))
         return int(match[1]) if match else 0
 
@@ -78,12 +78,12 @@ def parse_line(line):
 
 
 def parse(text):
-    """The Sockets of what COMMAND prints."""
+    """The Sockets in the output of COMMAND."""
     return [parse_line(line) for line in text.splitlines() if len(line.split()) > 4]
 
 
 def live(host, *options):
-    """The connections of the namespace; options are further ones of ss.  Raises CommandError."""
+    """The Sockets of the namespace.  options: further options of ss.  Raises CommandError."""
     return parse(host.run([*COMMAND, *options]))
 
 
@@ -99,7 +99,7 @@ def by_policy(sockets):
 
 
 def percent(part, whole):
-    """A share in percent with one decimal; None of nothing."""
+    """A share in percent with one decimal; None if the whole is 0."""
     return round(100 * part / whole, 1) if whole else None
 
 
@@ -117,10 +117,10 @@ def total(sockets):
 
 
 def summary(sockets):
-    """What `satcc status` shows of one policy's sockets; None where there is nothing to divide by.
+    """The figures of one policy's sockets for `satcc status`; None instead of a division by 0.
 
-    goodput_mbit: bytes acknowledged per busy time, the mean of a connection while it had data to
-    send.  limited_pct: shares of the busy time; cwnd has what neither of the other two has.
+    goodput_mbit: bytes acknowledged divided by busy time, the mean of a connection while it had data
+    to send.  limited_pct: shares of the busy time; cwnd is the rest after rwnd and sndbuf.
     """
     sums = total(sockets)
     busy = sums["busy_ms"]
@@ -141,7 +141,7 @@ def summary(sockets):
 def rates(earlier, later, seconds):
     """Goodput of each policy between two lists of sockets, in Mbit/s.
 
-    A connection counts if it is in both lists; the cookie tells which one it is.
+    A connection counts if both lists have its cookie.
     """
     before = {socket.values.get("sk"): socket.number("bytes_acked") for socket in earlier}
     return {policy: round(sum(socket.number("bytes_acked") - before[socket.values.get("sk")]

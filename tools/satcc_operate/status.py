@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""satcc status: modules, selection, routes with a policy, and live sockets by policy."""
+"""satcc status: shows modules, default and allowed policies, routes with a policy, and live sockets."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ CLEAR = "\033[H\033[J"
 
 
 def gather(host):
-    """Everything that status shows, as JSON has it."""
+    """The output of status --json."""
     return {"kernel": host.release(), "namespace": host.namespace,
             "default": policies.default(host), "available": policies.available(host),
             "allowed": policies.allowed(host), "modules": modules(host), "routes": policy_routes(host),
@@ -35,13 +35,13 @@ def module(host, policy):
 
 
 def policy_routes(host):
-    """The unicast routes that give a policy, of both families and all tables."""
+    """The unicast routes with a policy, of both families and all tables."""
     return [described(route) for family in fib.families()
             for route in fib.routes(host, family, "table", "all") if fib.policy(route)]
 
 
 def described(route):
-    """A route with a policy, as JSON and tables show it."""
+    """A route with a policy as a dictionary for JSON and tables."""
     return {"family": route["family"], "prefix": str(route["prefix"]), "policy": fib.policy(route),
             "lock": "congestion" in route["locks"], "port": fib.port_of(route),
             "initcwnd": fib.metrics(route).get("initcwnd"), "gateway": fib.gateway(route),
@@ -52,7 +52,7 @@ def described(route):
 # ---- text ------------------------------------------------------------------
 
 def table(head, rows):
-    """Lines of columns that are as wide as their widest cell."""
+    """The lines of a table; each column is as wide as its widest cell."""
     cells = [head, *[["-" if cell in (None, "") else str(cell) for cell in row] for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in cells]
@@ -84,14 +84,14 @@ def socket_table(listed):
 
 
 def text(state):
-    """What a person reads."""
+    """The output of status as text."""
     where = f" in namespace {state['namespace']}" if state["namespace"] else ""
     lines = [f"kernel {state['kernel']}{where}", f"default policy: {state['default']}",
              f"available: {' '.join(state['available'])}",
              f"ordinary users may select: {' '.join(state['allowed'])}"]
     for title, part, empty in (
             ("modules", module_table(state["modules"]), "no policy is loaded as a module"),
-            ("routes", route_table(state["routes"]), "no route gives a policy"),
+            ("routes", route_table(state["routes"]), "no route has a policy"),
             ("connections", socket_table(state["sockets"]), "there is no TCP connection")):
         lines += ["", *(part if len(part) > 1 else [f"{title}: {empty}"])]
     return "\n".join(lines)
@@ -100,7 +100,7 @@ def text(state):
 # ---- the sub-command -------------------------------------------------------
 
 def run(host, options):
-    """Print the state once, or again and again; the exit status."""
+    """Print the state once, or repeatedly with --watch.  Returns the exit status."""
     if options.watch is None:
         state = gather(host)
         print(json.dumps(state, indent=2) if options.json else text(state))
@@ -110,7 +110,7 @@ def run(host, options):
 
 
 def watch(host, options):
-    """Print the state every `watch` seconds until ^C, with the goodput since the time before."""
+    """Print the state every `watch` seconds until ^C, with the goodput since the last output."""
     earlier, begin = sockets.live(host), time.monotonic()
     while True:
         time.sleep(options.watch)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""satcc tune: what a host has to set for a path of a rate and an RTT.
+"""satcc tune: computes the sysctls that a host needs for a path with a rate and an RTT.
 
 Units: rates in bit/s, times in seconds, memory and windows in bytes, packets of MSS bytes.
 """
@@ -13,13 +13,13 @@ from .host import OperateError, UsageError
 
 RECORD_VERSION = 1
 MSS = 1448                      # bytes of data in a segment of a 1500 byte packet with timestamps
-SEGMENT_MEMORY = 2304           # bytes of kernel memory of such a segment
-ROOM = 4                        # times the window's memory: no connection of the bench is bound by it
-LARGEST = (1 << 31) - 1         # of tcp_wmem and tcp_rmem
-STEADY_WRITES = 0.1             # s: so long a program may be late with its next write
-INITIAL_WINDOWS = (10, 32)      # packets: the kernel's own, and a burst that queues bear
-INITIAL_PART = 10               # an initial window is at most this part of the BDP
-FIRST_WINDOW = 65536            # bytes: what a Linux receiver offers first
+SEGMENT_MEMORY = 2304           # bytes of kernel memory that such a segment takes
+ROOM = 4                        # buffer per memory of a window: it limits no connection of the bench
+LARGEST = (1 << 31) - 1         # largest value of tcp_wmem and tcp_rmem
+STEADY_WRITES = 0.1             # s that a program may be late with its next write
+INITIAL_WINDOWS = (10, 32)      # packets: the kernel's own, and the largest burst that queues take
+INITIAL_PART = 10               # an initial window is at most the BDP divided by this
+FIRST_WINDOW = 65536            # bytes: the first window of a Linux receiver
 RECEIVER_MAXIMUM = 6291456      # bytes of tcp_rmem: a Linux receiver's own maximum
 WMEM, RMEM = "net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"
 IDLE, LOWAT = "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"
@@ -49,7 +49,7 @@ def window(rate, rtt, flows):
 
 
 def buffer_maximum(rate, rtt, flows):
-    """The memory of a socket that never bounds such a window."""
+    """The socket memory, in bytes, that never limits such a window."""
     packets = math.ceil(window(rate, rtt, flows) / MSS)
     return min(ROOM * packets * SEGMENT_MEMORY, LARGEST)
 
@@ -66,7 +66,7 @@ def initial_window(rate, rtt, flows):
 
 
 def larger_maximum(text, maximum):
-    """A sysctl of three sizes with its maximum raised, not lowered."""
+    """A sysctl of three sizes with its maximum raised; the maximum is never lowered."""
     words = text.split()
     return " ".join([*words[:2], str(max(int(words[2]), maximum))])
 
@@ -74,7 +74,7 @@ def larger_maximum(text, maximum):
 def wanted(host, rate, rtt, flows):
     """The sysctls that the path needs: name -> value.  Raises OperateError.
 
-    No maximum is lowered, except one that an earlier `tune --apply` has raised.
+    This lowers no maximum, except one that an earlier `tune --apply` has raised.
     """
     maximum = buffer_maximum(rate, rtt, flows)
     now = {**{name: host.sysctl(name) for name in (WMEM, RMEM, IDLE, LOWAT)}, **recorded(host)}
@@ -85,10 +85,10 @@ def wanted(host, rate, rtt, flows):
             IDLE: "0", LOWAT: str(min(int(now[LOWAT]), not_sent(rate)))}
 
 
-# ---- what is said ----------------------------------------------------------
+# ---- text ------------------------------------------------------------------
 
 def advice(host, rate, rtt, flows):
-    """All that tune prints, as JSON has it."""
+    """The output of tune --json."""
     settings = wanted(host, rate, rtt, flows)
     return {"rate_mbit": rate / 1e6, "rtt_ms": rtt * 1e3, "flows": flows,
             "bdp_bytes": round(bdp(rate, rtt)), "window_bytes": round(window(rate, rtt, flows)),
@@ -104,21 +104,21 @@ def far_end(rate, rtt, flows):
     doublings = max(0, math.ceil(math.log2(size / FIRST_WINDOW)))
     ceiling = RECEIVER_MAXIMUM / 2 * 8 / rtt
     notes = [f"A Linux receiver offers {FIRST_WINDOW // 1024} kB first, {mbit(FIRST_WINDOW * 8 / rtt)} "
-             f"Mbit/s at this RTT, and at most doubles that each RTT: after {doublings} RTTs it holds "
-             "the window."]
+             f"Mbit/s at this RTT, and at most doubles its window each RTT: it takes the whole "
+             f"window after {doublings} RTTs."]
     if size > RECEIVER_MAXIMUM / 2:
-        notes.append(f"Its own tcp_rmem of {RECEIVER_MAXIMUM} bytes ends at {mbit(ceiling)} Mbit/s for "
-                     f"a connection: set {buffer_maximum(rate, rtt, flows)} there too.")
+        notes.append(f"Its default tcp_rmem of {RECEIVER_MAXIMUM} bytes limits a connection to "
+                     f"{mbit(ceiling)} Mbit/s: set {buffer_maximum(rate, rtt, flows)} there too.")
     return notes
 
 
 def mbit(rate):
-    """A rate in Mbit/s with three digits that count."""
+    """A rate in Mbit/s with three significant digits."""
     return f"{float(f'{rate / 1e6:.3g}'):g}"
 
 
 def memory_note(host, settings, flows):
-    """A sentence if all connections together may not have the memory; None if they may."""
+    """A sentence if tcp_mem is too small for all connections together; None if it suffices."""
     words = (host.sysctl("net.ipv4.tcp_mem") or "").split()
     if len(words) != 3:
         return None
@@ -131,10 +131,10 @@ def memory_note(host, settings, flows):
 
 
 def text(state):
-    """A file for sysctl.d, with what is not a sysctl in comments."""
+    """The text of a file for sysctl.d, with comments on the other values."""
     comments = [f"For {mbit(state['rate_mbit'] * 1e6)} Mbit/s, {state['rtt_ms']:g} ms, connections at "
                 f"once: {state['flows']}.",
-                f"The path holds {state['bdp_bytes']} bytes; with a queue as long a connection has "
+                f"The BDP is {state['bdp_bytes']} bytes; with a queue of the same size a connection has "
                 f"{state['window_bytes']} bytes in flight.", *state["far_end"],
                 *([state["memory"]] if state["memory"] else [])]
     sysctls = [f"{each['name']} = {each['value']}" for each in state["sysctls"]]
@@ -146,12 +146,12 @@ def text(state):
 # ---- apply and undo --------------------------------------------------------
 
 def record_file(host):
-    """Where the old values of a namespace are kept."""
+    """The file that keeps the old values of a namespace."""
     return f"etc/satcc/tune{'-' + host.namespace if host.namespace else ''}.json"
 
 
 def boot(host):
-    """What tells this boot from others."""
+    """The ID of this boot."""
     return host.read("proc/sys/kernel/random/boot_id") or ""
 
 
@@ -166,18 +166,18 @@ def recorded(host):
             raise ValueError(f"its version is {data['version']}, not {RECORD_VERSION}")
         return dict(data["values"]) if data["boot"] == boot(host) else {}
     except (ValueError, KeyError, TypeError) as error:
-        raise OperateError(f"/{record_file(host)} is not what `satcc tune --apply` writes: "
+        raise OperateError(f"/{record_file(host)} is not a file of `satcc tune --apply`: "
                            f"{error}") from None
 
 
 def write_record(host, values):
-    """Keep the old values, in a file that appears whole.  Raises OperateError."""
+    """Replace the file of old values.  Raises OperateError."""
     host.write_whole(record_file(host), json.dumps(
         {"version": RECORD_VERSION, "boot": boot(host), "values": values}, indent=2) + "\n")
 
 
 def apply(host, settings):
-    """Write the sysctls, all or none, and record the old values first; the changes.
+    """Record the old values, then write the sysctls, all or none.  Returns the changed sysctls.
 
     A second call keeps the values that the first one recorded.  Raises OperateError.
     """
@@ -190,7 +190,7 @@ def apply(host, settings):
 
 
 def set_all(host, values, old):
-    """Set sysctls; if one cannot be set, set those before it back.  Raises OperateError."""
+    """Set sysctls; if one fails, restore those before it.  Raises OperateError."""
     completed = []
     try:
         for name, value in values.items():
@@ -203,7 +203,7 @@ def set_all(host, values, old):
 
 
 def undo(host):
-    """Set the recorded values and remove the record; the values.  Raises OperateError."""
+    """Set the recorded values and remove the record.  Returns the values.  Raises OperateError."""
     old = recorded(host)
     set_all(host, old, {name: host.sysctl(name) for name in old})
     try:
@@ -218,21 +218,21 @@ def undo(host):
 # ---- the sub-command -------------------------------------------------------
 
 def run(host, options):
-    """Print, apply or undo; the exit status."""
+    """Print, apply or undo the sysctls.  Returns the exit status."""
     if options.undo:
         return report(options, undo(host), "nothing to undo since this boot")
     if options.rate is None or options.rtt is None:
         raise UsageError("tune needs --rate and --rtt, or --undo")
     if options.apply:
         changes = apply(host, wanted(host, options.rate, options.rtt, options.flows))
-        return report(options, changes, "nothing to do: all values are in force")
+        return report(options, changes, "nothing to do: all values are set already")
     state = advice(host, options.rate, options.rtt, options.flows)
     print(json.dumps(state, indent=2) if options.json else text(state))
     return 0
 
 
 def report(options, changes, nothing):
-    """Print the sysctls that were set; the exit status."""
+    """Print the sysctls that were set.  Returns the exit status."""
     if options.json:
         print(json.dumps({"set": changes}, indent=2))
     else:

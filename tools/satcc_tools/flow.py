@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One flow out of a table of satcc-log, and what is computed from it.
+"""One flow of a table of satcc-log, and the values that graphs show of it.
 
 Times are s since the flow's first row, sizes bytes, as numpy arrays; an empty cell is NaN.
 """
@@ -28,7 +28,7 @@ WORDS = {
 class Flow:
     """A socket's rows as columns: flow["ack_received", "una_rel"].
 
-    who: text, the ends and the congestion control it began with.  start_s: t_s of its first row.
+    who: text, the ends and the congestion controls of the flow.  start_s: t_s of its first row.
     """
 
     def __init__(self, row):
@@ -36,7 +36,7 @@ class Flow:
         self.ports = {row.get("sport"), row.get("dport")}
         self.ends = (f"{_end(row, 's')} to {_end(row, 'd')}")
         self.netns = row.get("netns", "")
-        self.names = []             # of its congestion controls, in order
+        self.names = []             # names of its congestion controls, in order
         self.start_s = self.end_s = float(row["t_s"])
         self._numbers = {event: tuple((name, array("d")) for name in names)
                          for event, names in NUMBERS.items()}
@@ -75,7 +75,7 @@ class Flow:
 
     @property
     def data(self):
-        """Bytes by which sequence numbers have moved: what decides which flow is the largest."""
+        """Bytes by which sequence numbers have moved; the largest flow is the one with most."""
         numbers = [self[schema.SEGMENT, "seq_rel"], self[schema.ACK, "una_rel"]]
         return max((float(np.nanmax(values) - np.nanmin(values)) for values in numbers
                     if len(values)), default=0.0)
@@ -88,7 +88,7 @@ def _end(row, side):
 
 
 class Missing:
-    """Rows that stand for records that are not there: t_s of each, and how many in all."""
+    """The rows that stand for missing records: t_s of each, and the total number of records."""
 
     def __init__(self):
         self.t_s, self.records, self.unsure = [], 0, False
@@ -103,7 +103,7 @@ class Missing:
 
 
 def read(file):
-    """(flows by cookie, Missing) of a table in any of its forms."""
+    """(flows by cookie, Missing) of a table in any of its formats."""
     flows, missing = {}, Missing()
     for row in table.read(file):
         if row.get("ev") == schema.MISSED:
@@ -116,19 +116,19 @@ def read(file):
     return flows, missing
 
 
-# ---- what is computed ------------------------------------------------------
+# ---- values computed from a flow -------------------------------------------
 
 def first_data(flow):
-    """Relative number of the first byte of data: 1 behind a SYN, else where the record begins."""
+    """Relative number of the first byte of data: 1 after a recorded SYN, else 0."""
     syn = (flow[schema.SEGMENT, "flags"].astype(int) & schema.SYN).any() \
         if flow.count(schema.SEGMENT) else False
     return 1.0 if syn else 0.0
 
 
 def received(flow):
-    """(t, bytes) the peer is known to have at each ACK: acknowledged, and in SACK beyond that.
+    """(t, bytes) that the peer is known to have at each ACK: acknowledged, or selectively acknowledged.
 
-    A segment counted in SACK has the size of a full one; what is known stays known.
+    A selectively acknowledged segment counts as a full one.  The number of bytes never falls.
     """
     t, una = flow[schema.ACK, "t_s"], flow[schema.ACK, "una_rel"]
     held = una - first_data(flow) + flow[schema.ACK, "sacked"] * flow[schema.ACK, "mss"]
@@ -151,7 +151,7 @@ def short_goodput(t, size, end_s, window_s=10.0, step_s=1.0):
 
 
 def goodput(flow):
-    """Mbit/s: the highest ACK divided by its time since the flow's first row; NaN without one."""
+    """Mbit/s: the highest ACK divided by its time since the flow's first row; NaN without an ACK."""
     t, una = flow[schema.ACK, "t_s"], flow[schema.ACK, "una_rel"]
     if not len(t) or not una.max() > una.min():
         return NAN
@@ -160,8 +160,8 @@ def goodput(flow):
 
 
 def gaps(flow):
-    """(t, ms since the segment before, whether sent again) of each segment with data but the
-    first."""
+    """(t, ms since the segment before, whether it is a retransmission) of each segment with data
+    except the first."""
     with_data = flow[schema.SEGMENT, "len"] > 0
     t = flow[schema.SEGMENT, "t_s"][with_data]
     again = flow[schema.SEGMENT, "retrans"][with_data] > 0
@@ -169,14 +169,14 @@ def gaps(flow):
 
 
 def paced_gaps(flow):
-    """(t, ms) that each segment with data takes at the pacing rate; only of segments paced."""
+    """(t, ms) that each paced segment with data takes at the pacing rate."""
     rate, size = flow[schema.SEGMENT, "pacing_rate"], flow[schema.SEGMENT, "len"]
     paced = (flow[schema.SEGMENT, "pacing_status"] > 0) & (size > 0) & (rate > 0)
     return flow[schema.SEGMENT, "t_s"][paced], size[paced] / rate[paced] * 1e3
 
 
 def spans(flow, *states):
-    """[(from, to)] in which the congestion state is one of these, as far as the rows tell."""
+    """[(from, to)] in which the congestion state is one of these, according to the rows."""
     t = np.concatenate([flow[event, "t_s"] for event in schema.EVENTS])
     state = np.concatenate([flow[event, "ca_state"] for event in schema.EVENTS])
     order = np.argsort(t, kind="stable")
@@ -189,7 +189,7 @@ def spans(flow, *states):
 
 
 def window(flow):
-    """(t, cwnd, ssthresh): from cwnd_changed, or the next best event there is."""
+    """(t, cwnd, ssthresh) from cwnd_changed, or else from ack_received or segment_sent."""
     event = schema.WINDOW if flow.count(schema.WINDOW) else schema.ACK
     if flow.count(event):
         return flow[event, "t_s"], flow[event, "cwnd"], flow[event, "ssthresh"]
@@ -198,7 +198,7 @@ def window(flow):
 
 
 def segment_size(flow):
-    """Bytes of a full segment, as far as the rows tell; NaN if they do not."""
+    """Bytes of a full segment; NaN if no row has a size."""
     for values in (flow[schema.ACK, "mss"], flow[schema.SEGMENT, "len"]):
         values = values[values > 0]
         if len(values):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Drawing shared by satcc-plot and the bench's report: how lines, points and notes look.
+"""Drawing functions of satcc-plot and the bench's report, for lines, points and notes.
 
 A draw_* function draws one thing into axes that the caller has given limits and labels. Times are
 in s; None and NaN are gaps.
@@ -13,14 +13,13 @@ from matplotlib.lines import Line2D
 
 from .schema import INFINITE_SSTHRESH
 
-# Of Okabe and Ito's colours, told apart by the colour-blind; black is kept for
-# retransmissions.
+# Four of Okabe and Ito's colours, which the colour-blind can distinguish; black is for retransmissions.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 GREY = "#8a8a8a"
 INK = "#333333"
 DASHED = (0, (5, 2))
 
-# A panel is about 200 pixels wide: twice that many steps lose nothing visible.
+# A panel is about 200 pixels wide, so thinning to twice that many steps loses nothing visible.
 THIN_COLUMNS = 400
 THIN_ROWS = 300
 
@@ -38,7 +37,7 @@ STYLE = {
 # ---- values ----------------------------------------------------------------
 
 def as_array(values):
-    """None becomes NaN, which is drawn as a gap."""
+    """Values as an array with NaN for None; matplotlib draws NaN as a gap."""
     return np.array(values if values is not None else [], dtype=float)
 
 
@@ -83,7 +82,7 @@ def thin_points(x, y, x_limit, y_limit, columns=THIN_COLUMNS, rows=THIN_ROWS):
     return x[index], y[index]
 
 
-# ---- what a panel shows ----------------------------------------------------
+# ---- panels ----------------------------------------------------------------
 
 def draw_window(axes, t, cwnd, ssthresh, colour, columns=THIN_COLUMNS):
     """cwnd, and ssthresh while it is not infinite, in segments, as steps."""
@@ -96,8 +95,9 @@ def draw_window(axes, t, cwnd, ssthresh, colour, columns=THIN_COLUMNS):
 
 
 def draw_sequence(axes, series, colour, limits, columns=THIN_COLUMNS, rows=THIN_ROWS):
-    """ACKs as steps, a dot for each segment when it was first sent, a cross for each time it was
-    sent again.  series: ack_t_s, ack_kB, segment_t_s, segment_kB, retransmit_t_s, retransmit_kB.
+    """ACKs as steps, a dot for each first transmission of a segment, a cross for each retransmission.
+
+    series: ack_t_s, ack_kB, segment_t_s, segment_kB, retransmit_t_s, retransmit_kB.
     limits: the largest t and kB of the axes.
     """
     axes.plot(*thin_line(as_array(series["ack_t_s"]), as_array(series["ack_kB"]), columns),
@@ -115,7 +115,7 @@ def draw_goodput(axes, t, mbit, colour, columns=THIN_COLUMNS):
 
 
 def note_off_axis(axes, text, left=False):
-    """Says in a top corner of the panel what the axes leave out."""
+    """A note in a top corner of the panel about values beyond the axes."""
     axes.text(0.02 if left else 0.98, 0.97, text, transform=axes.transAxes,
               ha="left" if left else "right", va="top",
               fontsize=7, color=INK, zorder=6,
@@ -124,7 +124,7 @@ def note_off_axis(axes, text, left=False):
 
 
 def note_peak(axes, time, values, digits, limits):
-    """In the corner away from the peak, if the peak is off the axis."""
+    """A note about a peak beyond the axis, in the corner away from the peak."""
     peak = largest(values)
     if peak > limits[1]:
         at = as_array(time)[np.nanargmax(as_array(values))]
@@ -144,14 +144,14 @@ RETRANSMISSION = {"ls": "", "marker": "x", "ms": 4, "color": "black"}
 # ---- pictures --------------------------------------------------------------
 
 def render_svg(figure):
-    """The same bytes for the same data: no date, no random ids."""
+    """An SVG without date and random ids, so that the same data gives the same bytes."""
     out = io.BytesIO()
     figure.savefig(out, format="svg", metadata={"Date": None})
     return out.getvalue()
 
 
 def render_png(figure, dpi):
-    """Write a PNG: the same bytes for the same data."""
+    """A PNG without metadata, so that the same data gives the same bytes."""
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None},
                    pil_kwargs={"optimize": True})

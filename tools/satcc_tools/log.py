@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""satcc-log: record satcc's events, decode recordings, say what the columns are."""
+"""satcc-log: records satcc's events, decodes recordings, and prints the columns of the table."""
 
 import argparse
 import contextlib
@@ -27,7 +27,7 @@ def event_names(text):
     for name in names:
         if name not in schema.EVENTS:
             raise argparse.ArgumentTypeError(
-                f"no event {name!r} (there are: {', '.join(schema.EVENTS)})")
+                f"no event {name!r} (events: {', '.join(schema.EVENTS)})")
     return [event for event in schema.EVENTS if event in names]
 
 
@@ -54,7 +54,7 @@ def kilobytes(text):
 
 
 def cookie(text):
-    """Decimal, or as ss prints it: hexadecimal, which may lack the 0x."""
+    """A cookie, decimal, or hexadecimal with 0x, for argparse."""
     try:
         return int(text, 0)
     except ValueError:
@@ -63,8 +63,8 @@ def cookie(text):
 
 def parse(arguments):
     parser = argparse.ArgumentParser(
-        prog="satcc-log", description="Record what TCP senders of this host do: every segment "
-        "sent, ACK received and change of the window. See satcc-log(1).")
+        prog="satcc-log", description="Record the TCP senders of this host: every segment sent, "
+        "ACK received and change of the window. See satcc-log(1).")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def output(command):
@@ -108,7 +108,7 @@ def parse(arguments):
 
 @contextlib.contextmanager
 def output_file(path):
-    """A file to write a table to, which appears under its name when it is whole; None: stdout."""
+    """A file for the table, which appears under its name when it is complete.  path None: stdout."""
     if path is None:
         yield sys.stdout
         sys.stdout.flush()
@@ -125,7 +125,7 @@ def output_file(path):
 
 
 def decode(folder, output, form):
-    """Write a folder's table; the exit status."""
+    """Write a folder's table.  Returns the exit status."""
     rows = table.Rows(table.Folder(folder))
     with output_file(output) as file:
         table.write(rows, file, table.form_of(output, form))
@@ -133,7 +133,7 @@ def decode(folder, output, form):
 
 
 def conclude(rows):
-    """Print the sums of the rows after they were read, and return the exit status."""
+    """Print the sums of the rows, which have been read, and return the exit status."""
     counts = ", ".join(f"{count} {event}" for event, count in rows.events.items())
     say(f"{counts}; sockets: {rows.flows}")
     if not rows.missed and not rows.unsure:
@@ -144,7 +144,7 @@ def conclude(rows):
 
 
 def record(options):
-    """Record and, if wanted, decode; the exit status."""
+    """Record, and decode if a table is wanted.  Returns the exit status."""
     condition = tracefs.filter_of(options.port, options.peer, options.netns, options.cc,
                                   options.cookie, options.filter)
     stop = threading.Event()
@@ -177,7 +177,7 @@ def interrupt(*_):
 
 
 def columns():
-    """The schema as a table of its own."""
+    """Print the columns of the schema as a table."""
     print("column\tunit\tevents\tmeaning")
     for column in schema.COLUMNS:
         print(column.name, column.unit, ",".join(column.events), column.meaning, sep="\t")
@@ -185,7 +185,7 @@ def columns():
 
 
 def main(arguments=None):
-    """The program; its exit status."""
+    """Run the program.  Returns the exit status."""
     options = parse(arguments)
     try:
         if options.command == "record":
@@ -195,7 +195,7 @@ def main(arguments=None):
         return columns()
     except (tracefs.TraceError, table.TableError) as error:
         say(error)
-    except BrokenPipeError:         # the reader of our table has had enough
+    except BrokenPipeError:         # the reader of our table has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         say(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's raw ring-buffer pages, as trace_pipe_raw hands them out.
+"""Parses the kernel's raw ring-buffer pages, which trace_pipe_raw returns.
 
-Their layout is what events/header_page, events/*/format and the kernel's ring_buffer.h say; of
-little-endian machines only.
+events/header_page, events/*/format and the kernel's ring_buffer.h describe their layout.  Only
+little-endian machines are supported.
 """
 
 import re
 import struct
 
 PADDING, TIME_EXTEND, TIME_STAMP = 29, 30, 31
-MISSED, MISSED_STORED = 1 << 31, 1 << 30    # in commit: events were lost before this page
-LENGTH = (1 << 20) - 1                      # of commit: bytes of records
+MISSED, MISSED_STORED = 1 << 31, 1 << 30    # bits of commit: events were lost before this page
+LENGTH = (1 << 20) - 1                      # bits of commit: bytes of records
 STAMP_LOW = (1 << 59) - 1                   # an absolute time stamp lacks the upper five bits
 U32 = struct.Struct("<I").unpack_from
 
 
 class Layout:
-    """Where a page has what, from the text of events/header_page; of 4 KiB pages without one.
+    """The layout of a page, from the text of events/header_page; without a text, that of 4 KiB pages.
 
-    size: bytes of a page, header included.  A text that is not one is a ValueError.
+    size: bytes of a page, with its header.  Raises ValueError for a text that describes no pages.
     """
 
     def __init__(self, text=None):
@@ -37,7 +37,7 @@ class Layout:
     def split(self, page):
         """(time stamp, end of the records, missed) of a page.
 
-        missed: records the reader lost before this page; None: some, it is not known how many.
+        missed: records lost before this page; None: an unknown number.
         """
         now, commit = self._head.unpack_from(page)
         end = self.data + (commit & LENGTH)
@@ -51,7 +51,7 @@ class Layout:
     def records(self, page):
         """(time in ns, offset of the payload, its length) of every record of a page, in order.
 
-        What cannot be a page is a ValueError.
+        Raises ValueError if the bytes are not a page.
         """
         now, end, _ = self.split(page)
         at = self.data
@@ -77,7 +77,7 @@ class Layout:
             elif kind == TIME_STAMP:
                 now = now & ~STAMP_LOW | delta + (U32(page, at + 4)[0] << 27)
                 at += 8
-            elif delta:                 # PADDING: a record taken back
+            elif delta:                 # PADDING: a discarded record
                 now += delta
                 at += 4 + U32(page, at + 4)[0]
             else:                       # PADDING: nothing more on this page

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""satcc-plot: a set of graphs of one flow from a table of satcc-log."""
+"""satcc-plot: draws graphs of one flow from a table of satcc-log."""
 
 import argparse
 import html
@@ -17,11 +17,11 @@ from . import flow as flows_of
 from .graphs import DASHED, GREY, INK, PALETTE, handle
 
 DPI = 100
-ALONE = (12.0, 4.6)         # inches of one graph: 1200 pixels wide
-TOGETHER = (12.0, 10.2)     # of the overview
+ALONE = (12.0, 4.6)         # size of one graph in inches: 1200 pixels wide
+TOGETHER = (12.0, 10.2)     # size of the overview
 STYLE = {**graphs.STYLE, "font.size": 9, "xtick.labelsize": 9, "ytick.labelsize": 9,
          "legend.fontsize": 9, "axes.titlesize": 10}
-COLUMNS, ROWS = 900, 300    # what graphs are thinned to
+COLUMNS, ROWS = 900, 300    # resolution to which graphs are thinned
 BLUE, ORANGE, GREEN, PINK = PALETTE
 SHADES = {"Recovery": "#fbe3d2", "Loss": "#f3b9b9"}
 T_LABEL = "time since the flow's first row, s"
@@ -35,14 +35,14 @@ def finite(values):
 
 
 def top(axes, *values):
-    """From 0 to the largest and room for a note above it; the upper limit."""
+    """Set the y axis from 0 to above the largest value, with room for a note.  Returns the limit."""
     limit = 1.14 * max([graphs.largest(each) for each in values] + [0.0]) or 1.0
     axes.set_ylim(0, limit)
     return limit
 
 
 def cut(limits, t, *columns):
-    """What lies between the limits, and the last step before them."""
+    """The values between the limits, with the last step before them."""
     begin = max(0, int(np.searchsorted(t, limits[0], side="right")) - 1)
     end = int(np.searchsorted(t, limits[1], side="right"))
     return (t[begin:end], *(column[begin:end] for column in columns))
@@ -107,7 +107,7 @@ def draw_flight(axes, flow, limits):
 def draw_rtt(axes, flow, limits):
     t, rtt, srtt, rto = cut(limits, flow[schema.ACK, "t_s"], *(
         flow[schema.ACK, name] / 1e3 for name in ("rtt_us", "srtt_us", "rto_us")))
-    # A timeout that has been doubled ten times would flatten the rest.
+    # Without the minimum, an RTO that has doubled ten times would flatten the other lines.
     limit = top(axes, np.minimum(rto, 4 * max(graphs.largest(rtt), 1.0)), rtt)
     axes.plot(*graphs.thin_line(t, rto, COLUMNS), drawstyle="steps-post", color=ORANGE, lw=1.1)
     if len(t):
@@ -158,31 +158,31 @@ def gaps_legend(flow):
 
 GRAPHS = (
     Graph("sequence", "Segments and ACKs", "sequence number, kB",
-          "Each segment when it was first sent, each time one was sent again, and how far the ACKs had "
-          "come. The distance between dots and line, sideways, is the round trip time.",
+          "First transmissions and retransmissions of each segment, and the highest ACK. The horizontal "
+          "distance between a dot and the line is the round trip time.",
           draw_sequence,
           lambda flow: [handle("segment", **{**graphs.SEGMENT, "color": BLUE}),
                         handle("retransmission", **graphs.RETRANSMISSION), handle("ACK", lw=0.8)]),
     Graph("cwnd", "Congestion window", "segments",
           "An infinite ssthresh is not drawn. The background is coloured while the sender recovers from "
-          "losses: Recovery after ACKs told of them, Loss after a timeout.",
+          "losses: Recovery after ACKs reported them, Loss after a timeout.",
           draw_window,
           lambda flow: [handle("cwnd", color=BLUE), handle("ssthresh", lw=0.9, ls=":"), *shades(flow)]),
     Graph("flight", "In flight and advertised window", "kB",
-          "What the sender takes to be in the network, and what limits it: its congestion window and "
-          "the window the receiver advertises. Segments count as full ones.",
+          "Data in the network, as the sender estimates, and its limits: the congestion window and the "
+          "window that the receiver advertises. Each segment counts as a full one.",
           draw_flight,
           lambda flow: [handle("in flight", color=BLUE), handle("cwnd", color=GREY, lw=0.9),
                         handle("advertised window", color=ORANGE), *shades(flow)]),
     Graph("rtt", "Round trip time and timeout", "ms",
-          "The latest sample at each ACK, the mean the sender keeps, and its retransmission timeout; "
-          "while no ACK comes, a timeout doubles the latter each time, which is not seen here.",
+          "The latest sample at each ACK, the sender's srtt, and its retransmission timeout. Each "
+          "timeout doubles the latter; the graph does not show this while no ACK comes.",
           draw_rtt,
           lambda flow: [handle("RTT", **{**graphs.SEGMENT, "color": BLUE}),
                         handle("srtt", lw=0.7), handle("RTO", color=ORANGE)]),
     Graph("goodput", "Goodput", "Mbit/s",
-          "Data known to be at the receiver, by ACK or SACK, in the 10 s before each full second (at "
-          "the start since the first SYN); and the highest ACK divided by its time.",
+          "Data acknowledged by ACK or SACK in the 10 s before each full second (at the start: since "
+          "the first SYN), and the highest ACK divided by its time.",
           draw_goodput, goodput_legend),
     Graph("gaps", "Gaps between segments", "ms",
           "Time from one segment with data to the next. Dots near the line of the pacing rate are "
@@ -275,7 +275,7 @@ def number(value, digits, unit):
 
 
 def facts(flow, source):
-    """(what, value) for the page."""
+    """(name, value) pairs of the page's table."""
     segments = flow[schema.SEGMENT, "len"] > 0
     again = int((flow[schema.SEGMENT, "retrans"][segments] > 0).sum())
     una = flow[schema.ACK, "una_rel"]
@@ -288,7 +288,7 @@ def facts(flow, source):
     yield "time", number(flow.end_s - flow.start_s, 3, "s")
     yield "acknowledged", number(acked / 1e6, 3, "MB")
     yield "goodput", number(flows_of.goodput(flow), 3, "Mbit/s")
-    yield "segments with data", f"{int(segments.sum())}, of these {again} retransmissions"
+    yield "segments with data", f"{int(segments.sum())}, including {again} retransmissions"
     yield "times in Recovery, in Loss", f"{states['Recovery']}, {states['Loss']}"
     yield "largest cwnd", number(graphs.largest(cwnd), 0, "segments")
     if len(rtt):
@@ -341,7 +341,7 @@ def describe(flow):
 
 
 def choose(flows, cookie=None, port=None):
-    """The flow asked for: of those that fit, the one with most data."""
+    """The flow with most data that matches, and the number of flows that match."""
     fit = [flow for flow in flows.values() if (cookie is None or flow.cookie == cookie)
            and (port is None or port in flow.ports)]
     if not fit:
@@ -361,7 +361,7 @@ def draw(options):
     flow, fitting = choose(flows, options.cookie, options.port)
     say(describe(flow))
     if fitting > 1:
-        say(f"the largest of {fitting} flows; --list tells of the others, --cookie takes one")
+        say(f"the largest of {fitting} flows; --list prints all flows, --cookie selects one")
     if missing.t_s:
         say(str(missing))
     end = flow.end_s - flow.start_s
@@ -391,13 +391,13 @@ def save(path, content):
 
 
 def main(arguments=None):
-    """The program; its exit status."""
+    """Run the program.  Returns the exit status."""
     try:
         return draw(parse(arguments))
     except table.TableError as error:
         say(error)
     except UnicodeDecodeError:
-        say("not a table of satcc-log: not text")
+        say("not a table of satcc-log: the file is not text")
     except OSError as error:
         say(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
     return 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From raw pages to the table of schema.py, and the table's three forms."""
+"""Makes the table of schema.py from raw pages, and reads and writes its three formats."""
 
 import csv
 import glob
@@ -19,13 +19,13 @@ HALF = 1 << 31
 
 
 class TableError(Exception):
-    """An error with a message of one line for the user."""
+    """An error; its message is one line for the user."""
 
 
 # ---- raw files -------------------------------------------------------------
 
 def read_text(path):
-    """A file's text, None if there is no such file."""
+    """A file's text; None if the file does not exist."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -38,16 +38,16 @@ class Folder:
 
     trace.formats       format files of the events, each after a line "system: NAME"
     trace.header        events/header_page; without it, pages of 4 KiB
-    trace.cpuN.raw      pages of trace_pipe_raw of one CPU (trace.raw: of the only one)
-    trace.cpuN.stats    per_cpu/cpuN/stats after it was read
-    trace.lost          records the module could not make
+    trace.cpuN.raw      pages of trace_pipe_raw of one CPU (trace.raw: of the only CPU)
+    trace.cpuN.stats    per_cpu/cpuN/stats at the end of the recording
+    trace.lost          number of records that the module could not make
     """
 
     def __init__(self, path):
         self.raw = sorted(glob.glob(os.path.join(glob.escape(str(path)), "trace*.raw")))
         text = read_text(os.path.join(path, "trace.formats"))
         if text is None or not self.raw:
-            raise TableError(f"{path}: no trace.formats and trace*.raw in it")
+            raise TableError(f"{path} does not contain trace.formats and trace*.raw")
         try:
             self.formats = pages.formats(text)
             self.layout = pages.Layout(read_text(os.path.join(path, "trace.header")))
@@ -67,7 +67,7 @@ def stats(text):
 class Source:
     """One CPU's file: iterate for (time in ns, format or None, values or count missed), in order.
 
-    missed: records lost according to the page headers; unsure: more, it is not known how many.
+    missed: records lost according to the page headers.  unsure: an unknown number of more is lost.
     """
 
     def __init__(self, path, layout, formats):
@@ -105,7 +105,7 @@ def address(packed):
 
 
 class Text(dict):
-    """bytes -> text by a function, which is asked once for each."""
+    """bytes -> text by a function, which is called once for each key."""
 
     def __init__(self, convert):
         super().__init__()
@@ -123,9 +123,9 @@ def name_of(names, number):
 class Rows:
     """The table's rows, as lists of cells in the order of schema.COLUMNS; iterate once.
 
-    recording: a Folder.  After the last row:
-    events: rows by ev.  flows: how many sockets.  missed: records that are not in the table, and
-    unsure: more are missing, it is not known how many.  causes: text, what the counters said.
+    recording: a Folder.  These are valid after the last row:
+    events: number of rows by ev.  flows: number of sockets.  missed: number of records that are missing.
+    unsure: an unknown number of more is missing.  causes: texts about the counters of missing records.
     """
 
     def __init__(self, recording):
@@ -134,7 +134,7 @@ class Rows:
         self.flows = self.missed = 0
         self.unsure = False
         self.causes = []
-        self._bases = {}            # by cookie: wire number and relative one of its snd_una
+        self._bases = {}            # cookie -> wire number and relative number of its snd_una
         self._address = Text(address)
         self._cc = Text(lambda packed: packed.split(b"\0")[0].decode(errors="replace"))
 
@@ -145,7 +145,7 @@ class Rows:
                   if kind.name.partition(":")[2] in schema.EVENTS
                   and kind.name.startswith("satcc:")}
         if not makers:
-            raise TableError("the recording has no event of satcc")
+            raise TableError("the recording has no events of satcc_log")
         merged = iter(sources[0]) if len(sources) == 1 else heapq.merge(*sources, key=itemgetter(0))
         first = now = None
         for now, kind, values in merged:
@@ -161,12 +161,12 @@ class Rows:
             yield self._missed(first or 0, now or 0, beside)
 
     def _count(self, sources):
-        """Sum up what is missing; how many of it have no row yet."""
+        """Sum up missing records.  Returns the number of those that have no row yet."""
         beside = self.recording.lost
         if beside:
             self.causes.append(f"satcc_log could not make {beside}")
         for source, counters in zip(sources, self.recording.stats):
-            # What the pages tell is a part of the writer's overrun.
+            # The writer's overrun includes the losses that the pages report.
             beside -= source.missed
             self.missed += source.missed
             self.unsure |= source.unsure and "overrun" not in counters
@@ -183,25 +183,25 @@ class Rows:
 
     @staticmethod
     def _missed(first, now, count):
-        """The row that stands for missing records; count: None if it is not known."""
+        """The row that stands for missing records.  count: None if unknown."""
         cells = {"t_s": f"{(now - first) / 1e9:.9f}", "t_ns": now, "ev": schema.MISSED,
                  "missed": "" if count is None else count}
         return [cells.get(name, "") for name in schema.NAMES]
 
     def _maker(self, kind):
-        """A function (first time, time, values) -> row for one event."""
+        """Returns a function (first time, time, values) -> row for one event."""
         event = kind.name.partition(":")[2]
         place = {name: number for number, name in enumerate(kind.fields)}
         missing = [name for name in ("cookie", "snd_una") if name not in place]
         if missing:
-            raise TableError(f"{kind.name} has no field {missing[0]}: not satcc's event")
-        # Of what a row is made: the record's values, a blank, then what is worked out here.
+            raise TableError(f"{kind.name} has no field {missing[0]}: it is not an event of satcc_log")
+        # A row is picked from the record's values, a blank, and the values computed here.
         blank = len(kind.fields)
         computed = ["t_s", "t_ns", "ev", "saddr", "daddr", "cc", "ca_state", "reason", "una_rel",
                     "nxt_rel", "seq_rel", "ack_rel"]
-        shown = {**place, **{name: blank + 1 + number for number, name in enumerate(computed)}}
+        position = {**place, **{name: blank + 1 + number for number, name in enumerate(computed)}}
         pick = itemgetter(*(
-            shown.get(column.name, blank) if event in column.events else blank
+            position.get(column.name, blank) if event in column.events else blank
             for column in schema.COLUMNS))
         nones = [(number, column.none) for number, column in enumerate(schema.COLUMNS)
                  if column.none is not None and event in column.events]
@@ -235,10 +235,10 @@ class Rows:
         return make
 
 
-# ---- the three forms -------------------------------------------------------
+# ---- the three formats -----------------------------------------------------
 
 def form_of(path, wanted=None):
-    """The form asked for, or the one a file's name ends in, or TSV."""
+    """The wanted format, or the one of the file name's suffix, or TSV."""
     suffix = os.path.splitext(path or "")[1][1:].lower()
     return wanted or {"csv": "csv", "ndjson": "ndjson", "jsonl": "ndjson"}.get(suffix, "tsv")
 
@@ -257,10 +257,7 @@ def write(rows, file, form):
 
 
 def read(file):
-    """Rows of any of the three forms as dicts of text, without the empty cells.
-
-    The form is told by the first line.
-    """
+    """The rows of a table as dicts of text, without empty cells.  The first line shows the format."""
     head = file.readline()
     if head.startswith("{"):
         for number, line in enumerate((head, *file), 1):
@@ -272,6 +269,6 @@ def read(file):
     delimiter = "\t" if "\t" in head else ","
     names = head.rstrip("\r\n").split(delimiter)
     if not {"t_s", "ev"} <= set(names):
-        raise TableError("not a table of satcc-log: no columns t_s and ev in its first line")
+        raise TableError("not a table of satcc-log: its first line lacks the columns t_s and ev")
     for row in csv.reader(file, delimiter=delimiter):
         yield {name: cell for name, cell in zip(names, row) if cell}

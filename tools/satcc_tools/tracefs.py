@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's side: filter strings, a tracing instance of our own, and its pages into files."""
+"""Records with tracefs: filter strings, a tracing instance, and the copying of its pages to files."""
 
 import contextlib
 import glob
@@ -14,19 +14,19 @@ import time
 from . import pages
 
 MODULE = "satcc_log"
-DRAIN_S = 0.1               # how often the buffers are emptied, at least
-PAGES_A_ROUND = 1024        # of a CPU, before another has its turn
+DRAIN_S = 0.1               # longest time between two copies of the buffers
+PAGES_A_ROUND = 1024        # most pages of one CPU before the next CPU's are copied
 LOST = f"/sys/module/{MODULE}/parameters/lost"
 
 
 class TraceError(Exception):
-    """An error with a message of one line for the user."""
+    """An error; its message is one line for the user."""
 
 
 # ---- filters ---------------------------------------------------------------
 
 def ports(text):
-    """5001 or 5001-5010: either end's port."""
+    """The filter for 5001 or 5001-5010 as a port at either end."""
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
     if not 0 < low <= high < 65536:
@@ -37,14 +37,14 @@ def ports(text):
 
 
 def peer(text):
-    """An address or prefix of the peer; IPv6 up to /64, the part the events have as a number."""
+    """The filter for a peer's address or prefix; IPv6 up to /64, which events have as a number."""
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise TraceError(f"not an address or prefix: {text}") from None
     if network.version == 4:
         low, high = int(network.network_address), int(network.broadcast_address)
-        # 0 is what IPv6 has there.
+        # daddr4 is 0 for IPv6.
         return f"(daddr4 >= {max(low, 1):#x} && daddr4 <= {high:#x})"
     mapped = network.network_address.ipv4_mapped
     if mapped and network.prefixlen >= 96:
@@ -60,7 +60,7 @@ def peer(text):
 
 
 def netns(text):
-    """A network namespace: a name below /run/netns, a path, or the inode number."""
+    """The filter for a network namespace: a name below /run/netns, a path, or the inode number."""
     if text.isdigit():
         return f"netns == {text}"
     path = text if "/" in text else f"/run/netns/{text}"
@@ -71,14 +71,14 @@ def netns(text):
 
 
 def congestion_control(text):
-    """A name, or a pattern with * in it."""
+    """The filter for a name, or a pattern with *."""
     if not re.fullmatch(r"[\w*?-]{1,15}", text):
         raise TraceError(f"not a congestion control's name: {text}")
     return f'cc {"~" if "*" in text or "?" in text else "=="} "{text}"'
 
 
 def filter_of(port=(), peers=(), namespaces=(), names=(), cookies=(), raw=None):
-    """One filter string: any of each kind, all kinds together; "" without any."""
+    """One filter string that needs a match of every kind that is given; "" without any."""
     kinds = [[ports(each) for each in port], [peer(each) for each in peers],
              [netns(each) for each in namespaces], [congestion_control(each) for each in names],
              [f"cookie == {each}" for each in cookies], [raw] if raw else []]
@@ -90,7 +90,7 @@ def filter_of(port=(), peers=(), namespaces=(), names=(), cookies=(), raw=None):
 # ---- the instance ----------------------------------------------------------
 
 def find_tracefs(mounts="/proc/mounts"):
-    """Where tracefs is mounted."""
+    """The folder where tracefs is mounted."""
     with open(mounts, encoding="utf-8") as file:
         tracefs_mounts = [line.split()[1] for line in file if line.split()[2] == "tracefs"]
     if not tracefs_mounts:
@@ -99,7 +99,7 @@ def find_tracefs(mounts="/proc/mounts"):
 
 
 def load_module():
-    """Load the module; it stays loaded, and costs nothing while nobody records."""
+    """Load the module.  It stays loaded, and costs nothing while nobody records."""
     if os.path.isdir(f"/sys/module/{MODULE}"):
         return
     environment = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
@@ -111,12 +111,12 @@ def load_module():
     except OSError as error:
         failed, reason = 1, error.strerror
     if failed:
-        raise TraceError(f"the module {MODULE} cannot be loaded ({reason}); make install builds and "
+        raise TraceError(f"cannot load the module {MODULE} ({reason}); make install builds and "
                          "installs it")
 
 
 def module_lost():
-    """The module's own counter of records it could not make; 0 if it has none."""
+    """The module's counter of records that it could not make; 0 without a counter."""
     try:
         with open(LOST, encoding="ascii") as file:
             return int(file.read())
@@ -125,14 +125,14 @@ def module_lost():
 
 
 class Instance(contextlib.AbstractContextManager):
-    """A tracing instance, removed with the block; its events go to nobody else."""
+    """A tracing instance that the end of the `with` block removes; only we read its events."""
 
     def __init__(self, root, name):
         self.path = os.path.join(root, "instances", name)
         try:
             os.mkdir(self.path)
         except OSError as error:
-            raise TraceError(f"cannot make {self.path}: {error.strerror}") from None
+            raise TraceError(f"cannot create {self.path}: {error.strerror}") from None
 
     def __exit__(self, *_):
         with contextlib.suppress(OSError):
@@ -153,7 +153,7 @@ class Instance(contextlib.AbstractContextManager):
         try:
             self.write(name, text)
         except OSError as error:
-            raise TraceError(f"{name} cannot be {text}: {error.strerror}") from None
+            raise TraceError(f"cannot set {name} to {text}: {error.strerror}") from None
 
     def enable(self, event, condition=""):
         """Turn an event on for the sockets that match the filter string."""
@@ -179,7 +179,7 @@ def remove_stale(root):
 
 
 class Closing(contextlib.AbstractContextManager):
-    """Tells when the last connection of a port has closed, by the event of every state change."""
+    """Follows the state changes of a port's connections; done: the last one has closed."""
 
     def __init__(self, root, name, port):
         self._instance = Instance(root, name)
@@ -215,7 +215,7 @@ class Closing(contextlib.AbstractContextManager):
     def take(self, line):
         """One line of the event."""
         match = re.search(r"(sport=.*) oldstate=(?:TCP_)?(\w+) newstate=(?:TCP_)?(\w+)", line)
-        # On its way to SYN_SENT a socket has no port of its own yet.
+        # A socket that enters SYN_SENT has no local port yet.
         if not match or "LISTEN" in match.groups() or match[3] == "SYN_SENT":
             return
         who = tuple(re.findall(r"(?:sport|dport|daddrv6)=(\S+)", match[1]))
@@ -227,7 +227,7 @@ class Closing(contextlib.AbstractContextManager):
 
 
 class Recorder:
-    """Empties the buffers of all CPUs into spool files, page by page as they are."""
+    """Copies the buffers of all CPUs to spool files, page by page."""
 
     def __init__(self, instance, folder, layout):
         self._size = layout.size
@@ -255,7 +255,7 @@ class Recorder:
         self._poll.poll(max(0, min(seconds, DRAIN_S)) * 1000)
 
     def drain(self):
-        """Copy the available pages, of each CPU up to a limit, and return the number of bytes."""
+        """Copy the available pages, up to a limit per CPU.  Returns the number of bytes."""
         total = 0
         for source, spool in self._files:
             for _ in range(PAGES_A_ROUND):
@@ -274,7 +274,7 @@ def record(folder, events, condition, seconds, until_close, buffer_kb, stop, rea
     """Record into a folder (see table.Folder) until `stop` is set, the time is over, or the last
     connection of the port has closed.
 
-    seconds, until_close: None for no such end.  ready: called when events are recorded.
+    seconds, until_close: None for no limit.  ready: called when the recording has begun.
     """
     if sys.byteorder != "little":
         raise TraceError("only little-endian machines are supported")
@@ -286,8 +286,8 @@ def record(folder, events, condition, seconds, until_close, buffer_kb, stop, rea
         instance = stack.enter_context(Instance(root, name))
         instance.write("tracing_on", "0")
         instance.set("trace_clock", "mono")
-        # A full buffer loses the oldest records: the pages then tell where, and how many.  A new
-        # instance has this from the host's own.
+        # A full buffer loses the oldest records, and the pages then report where and how many.  A new
+        # instance inherits this option from the host's tracing.
         instance.set("options/overwrite", "1")
         instance.set("buffer_size_kb", str(buffer_kb))
         header = instance.read("events/header_page")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-# For people.  kbuild reads Kbuild.
+# For users.  kbuild reads Kbuild.
 
 KERNELRELEASE ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(KERNELRELEASE)/build
-# Debian's own: the packages that tools/setup installs are for this one.
+# Debian's Python, because tools/setup installs packages for it.
 PYTHON ?= /usr/bin/python3
 KERNEL ?= 6.1
 
@@ -13,22 +13,22 @@ help:
 	@echo 'make bench LONG=1   also play 100 Mbit/s with random loss: 10 minutes more'
 	@echo 'make geo       play transfers over public satellite accesses, with published objectives'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
-	@echo 'make uses      play real uses: tunnel, proxy, file server, backhaul; the figures of tools/uses'
-	@echo 'make goals [ONLY="loss queue"]   play the goals of satcc, beside other policies: hours; resumes'
-	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml: hours'
+	@echo 'make uses      play real uses (tunnel, proxy, file server, backhaul) for the figures of tools/uses'
+	@echo 'make goals [ONLY="loss queue"]   play the goals of satcc, or only these, beside other policies; takes hours; resumes when interrupted'
+	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml; takes hours'
 	@echo 'make check     run every test; about 40 minutes on two cores'
 	@echo 'make unit      run the tests that need no lab; about two minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make bpf       build the policies as BPF objects, and their loader, in build/bpf'
 	@echo 'make install   build and install the modules, and the tools below PREFIX ($(PREFIX)); as root'
-	@echo 'make dkms-install   build the modules for each installed kernel and each new one; as root'
+	@echo 'make dkms-install   have DKMS build the modules for each installed and each new kernel; as root'
 	@echo 'make install-tools  install the tools alone, which need no headers'
 	@echo 'make deb       build Debian packages of the modules (DKMS) and the tools, in build/deb'
 	@echo 'make package-check [RELEASES="bookworm trixie"]   install and purge them in a minimal root; as root'
 	@echo 'make uninstall remove the installed modules and tools'
 	@echo 'make run SCENARIO=file.toml [POLICY=name] [SEED=n]   play one scenario'
 	@echo 'make clean     remove the files that kbuild made in the tree'
-	@echo 'make distclean remove all that was made: build/, results/'
+	@echo 'make distclean also remove build/ and results/'
 	@echo 'KERNEL=6.1 selects the kernel of the lab; KDIR= or KERNELRELEASE= the kernel to build for; DESTDIR= installs below a folder.'
 
 .PHONY: headers
@@ -40,7 +40,7 @@ headers:
 modules: headers
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 
-# KERNELRELEASE if it was given, else what KDIR's headers say, else the running kernel's.
+# KERNELRELEASE if it was given, else the release of KDIR's headers, else the running kernel's.
 UTS = $(shell sed -n 's/^\#define UTS_RELEASE "\(.*\)"/\1/p' $(KDIR)/include/generated/utsrelease.h 2>/dev/null)
 RELEASE = $(or $(if $(filter file,$(origin KERNELRELEASE)),$(UTS)),$(KERNELRELEASE))
 INSTALLED = $(DESTDIR)/lib/modules/$(RELEASE)/updates/satcc
@@ -48,13 +48,13 @@ VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
 MODULES = $(sort $(filter-out %.mod.c %.bpf.c,$(wildcard */tcp_*.c modules/*.c)))
 NAMES = $(notdir $(basename $(filter-out %.mod.c,$(wildcard */tcp_*.c)))) satcc_log
 SOURCES = $(DESTDIR)/usr/src/satcc-$(VERSION)
-# Where an ordinary user's PATH does not lead.
+# An ordinary user's PATH lacks these folders.
 DEPMOD = PATH="$$PATH:/usr/sbin:/sbin" depmod
 DKMS = PATH="$$PATH:/usr/sbin:/sbin" dkms
-# Below a folder there may be no modules.builtin, which depmod asks for.
+# A folder of DESTDIR may lack modules.builtin, about which depmod complains.
 INDEX = $(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(RELEASE) $(if $(DESTDIR),2>/dev/null)
 
-# kbuild signs if the kernel's configuration says so, and without key and certificate only prints errors.
+# kbuild signs modules if the kernel's configuration enables it, but only prints errors without a key.
 KEY = $(or $(CONFIG_MODULE_SIG_KEY),$(shell sed -n 's/^CONFIG_MODULE_SIG_KEY="\(.*\)"/\1/p' $(KDIR)/.config 2>/dev/null))
 HAVE_KEY = $(if $(wildcard $(KDIR)/certs/signing_key.x509),$(filter pkcs11:%,$(KEY))$(wildcard \
 	$(filter /%,$(KEY)) $(if $(KEY),$(KDIR)/$(KEY))))
@@ -63,20 +63,20 @@ ROOT = $(if $(DESTDIR),:,test "$$(id -u)" = 0)
 
 .PHONY: root
 root:
-	@$(ROOT) || { echo 'type this as root, or set DESTDIR to a folder of your own' >&2; exit 1; }
+	@$(ROOT) || { echo 'run this as root, or set DESTDIR to a folder of your own' >&2; exit 1; }
 
 .PHONY: install install-modules
 install: install-modules install-tools
-	@echo 'installed for $(RELEASE) alone: $(INSTALLED); tools: $(TOOLS); next: satcc route add PREFIX satcc, or man satcc'
+	@echo 'installed for $(RELEASE) only: $(INSTALLED); tools: $(TOOLS); next: satcc route add PREFIX satcc, or man satcc'
 
-# root comes first, so that nothing is built in vain; a parallel make waits for it in `modules`.
+# root comes first, so that a build without root does not start; a recursive make keeps this order with -j.
 install-modules: root
 	@$(MAKE) --no-print-directory modules
 	@output=$$($(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=updates/satcc \
 		$(if $(HAVE_KEY),,CONFIG_MODULE_SIG_ALL=) modules_install 2>&1) || { echo "$$output" >&2; exit 1; }
 	@$(INDEX)
 
-# The tools: the program's folder is one, and links lead to it.  `install-tools` needs no headers.
+# The tools are in one folder, and links lead to it.  `install-tools` needs no headers.
 PREFIX ?= /usr/local
 TOOLS = $(DESTDIR)$(PREFIX)
 UNITS = $(TOOLS)/lib/systemd/system
@@ -110,8 +110,8 @@ install-tools:
 	@for folder in modules-load.d modprobe.d sysctl.d; do \
 		install -m 644 "tools/examples/$$folder/satcc.conf" "$(EXAMPLES)/$$folder" || exit; done
 
-# With DESTDIR the sources are put in place, for a package's script to call dkms.  Otherwise dkms builds
-# for each installed kernel with headers, or for the one that is named.
+# With DESTDIR this only installs the sources, and a package's script calls dkms.  Otherwise dkms builds for
+# each installed kernel with headers, or for the one that KERNELRELEASE or KDIR names.
 NAMED = $(filter-out file,$(origin KERNELRELEASE) $(origin KDIR))
 LIB = /lib/modules
 BUILDABLE = $(notdir $(patsubst %/build/Makefile,%,$(wildcard $(LIB)/*/build/Makefile)))
@@ -160,23 +160,23 @@ uninstall: root
 		$(UNITS)/satcc-routes.service $(MODPROBE)/satcc-aliases.conf
 	@if test -d $(DESTDIR)/lib/modules/$(RELEASE); then $(INDEX); fi
 	@for module in $(NAMES); do \
-		! grep -qs "^$$module " $(LOADED) || echo "still loaded: $$module; when nothing uses it, type rmmod $$module"; done
+		! grep -qs "^$$module " $(LOADED) || echo "still loaded: $$module; when nothing uses it, run: rmmod $$module"; done
 
-# Not kbuild's clean: that removes every module below here, the lab's kernels' in build/ too.
+# This does not call kbuild's clean, which would also remove the modules of the lab's kernels in build/.
 .PHONY: clean
 clean:
 	find . -path ./build -prune -o -type f \( -name '*.o' -o -name '*.ko' -o -name '*.mod' \
 		-o -name '*.mod.c' -o -name '.*.cmd' \) -exec rm -f {} +
 	rm -f Module.symvers modules.order
 
-# Types come from a kernel's BTF, the running one's or a vmlinux; the objects run on others too.
+# Types come from the BTF of the running kernel, or of a vmlinux; the objects run on other kernels too.
 BTF ?= /sys/kernel/btf/vmlinux
 BPF ?= build/bpf
 CLANG ?= clang
 BPFTOOL = PATH="$$PATH:/usr/sbin:/sbin" bpftool
 BPF_SOURCES = $(wildcard */*.bpf.c)
 BPF_HEADERS = $(wildcard */tcp_*.c */*.h modules/bpf/*.h modules/bpf/*/*.h)
-# What compat.h is told: the kernel's functions as modules/bpf/net/tcp.h has them.
+# The flags for compat.h: modules/bpf/net/tcp.h has these functions.
 BPF_FLAGS = -g -O2 -target bpf -mcpu=v3 -Wall -Werror -Wno-unused-function -Wno-unused-variable \
 	-ffile-prefix-map=$(CURDIR)=. -DSATCC_KERNEL=6001 -DSATCC_HAVE_SND_CWND \
 	-DSATCC_HAVE_PARAM_MINMAX -DSATCC_HAVE_MIN_TSO_SEGS
@@ -191,7 +191,7 @@ $(BPF)/vmlinux.h: $(BTF)
 	$(BPFTOOL) btf dump file $(BTF) format c > $@.part
 	mv $@.part $@
 
-# The second command leaves out what is for debuggers.
+# The second command removes the debug sections.
 $(BPF)/%.bpf.o: %.bpf.c $(BPF)/vmlinux.h $(BPF_HEADERS)
 	$(CLANG) $(BPF_FLAGS) -I$(BPF) -Imodules/bpf -Imodules -c $< -o $@.part
 	$(BPFTOOL) gen object $@ $@.part
@@ -222,7 +222,7 @@ papers:
 	@$(PYTHON) -m bench papers --kernel $(KERNEL) $(if $(PAPER),--paper $(PAPER)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
-# `python3 -m bench papers --paper satcc --seeds 5 list` prints how many hours; ONLY= plays a part.
+# This takes hours; `python3 -m bench papers --paper satcc --seeds 5 list` prints how many. ONLY= plays a part.
 .PHONY: goals
 goals:
 	@./tools/setup papers
@@ -241,7 +241,7 @@ matrix:
 	@./tools/setup bench
 	@$(PYTHON) -m bench matrix $(SERIES)
 
-# A file of tests stays with one process.
+# loadfile runs all tests of a file in one process.
 PYTEST = $(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q \
 	-n $(or $(CORES),$(shell nproc)) --dist loadfile
 

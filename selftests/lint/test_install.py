@@ -83,7 +83,7 @@ def test_install_and_uninstall(clone, release, tmp_path):
     assert done.returncode == 0 and without_noise(done.stdout), done.stdout
     kernel = root / "lib/modules" / release
     assert done.stdout.splitlines()[-1] == (
-        f"installed for {release} alone: {kernel}/updates/satcc; tools: {root}/usr/local; "
+        f"installed for {release} only: {kernel}/updates/satcc; tools: {root}/usr/local; "
         "next: satcc route add PREFIX satcc, or man satcc")
     assert installed(kernel / "updates/satcc") == MODULES
     assert all(name in (kernel / "modules.dep").read_text() for name in MODULES)
@@ -106,7 +106,7 @@ def test_uninstall_names_modules_that_are_loaded(clone, tmp_path):
     (tmp_path / "modules").write_text("tcp_satcc 36864 1 - Live 0x0\ntcp_satccx 1 0 - Live 0x0\n")
     done = make(clone, "uninstall", f"DESTDIR={tmp_path / 'root'}", f"LOADED={tmp_path / 'modules'}")
     assert done.returncode == 0
-    assert done.stdout == "still loaded: tcp_satcc; when nothing uses it, type rmmod tcp_satcc\n"
+    assert done.stdout == "still loaded: tcp_satcc; when nothing uses it, run: rmmod tcp_satcc\n"
 
 
 def test_installed_programs_run(clone, tmp_path):
@@ -153,7 +153,7 @@ def test_an_ordinary_user_is_refused_at_once(clone, target):
         done = subprocess.run([*user, "make", target, "KDIR=/nowhere"], cwd=folder, text=True,
                               env={"PATH": os.environ["PATH"]}, capture_output=True)
     assert done.returncode and done.stdout == ""
-    assert done.stderr.splitlines()[0] == "type this as root, or set DESTDIR to a folder of your own"
+    assert done.stderr.splitlines()[0] == "run this as root, or set DESTDIR to a folder of your own"
 
 
 def test_examples_are_comments(clone, tmp_path):

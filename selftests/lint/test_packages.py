@@ -18,7 +18,7 @@ def test_versions_agree():
 
 
 @pytest.mark.parametrize("script, arguments, says", [
-    ("satcc-dkms.postinst", ["configure", "0.0"], "stays the old one"),
+    ("satcc-dkms.postinst", ["configure", "0.0"], "remains the old version"),
     ("satcc-dkms.postrm", ["remove"], "is still loaded"),
 ])
 def test_scripts_name_each_module_that_is_loaded(script, arguments, says, tmp_path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What all tests share: the lab, links to run on, and the closing line."""
+"""Shared by all tests: the lab, links to run on, and the closing line."""
 
 import os
 
@@ -16,7 +16,7 @@ closing_line = pytest.StashKey()
 
 
 class CheckedLab(Lab):
-    """The lab, with the oracle over every run that has a trace."""
+    """The lab; the oracle checks every run that has a trace."""
 
     def __init__(self):
         super().__init__(KERNEL)
@@ -40,7 +40,7 @@ recomputed = pytest.StashKey()      # changes() of each process's lab, in one
 
 
 def pytest_sessionfinish(session):
-    """Of several processes (pytest-xdist) each has a lab, and hands on what its oracle has seen."""
+    """With pytest-xdist each process has a lab and passes on the counts of its oracle."""
     if the_lab in session.config.stash:
         changes = session.config.stash[the_lab].changes()
         getattr(session.config, "workeroutput", {})["recomputed"] = changes
@@ -54,7 +54,7 @@ def pytest_testnodedown(node):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """What was skipped, and for want of what; the counts are kept for the last line."""
+    """Print the skipped tests with their reasons, and keep the counts for the last line."""
     count = {kind: len(terminalreporter.stats.get(kind, []))
              for kind in ("passed", "failed", "error", "skipped")}
     for report in terminalreporter.stats.get("skipped", []):
@@ -71,7 +71,7 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def pytest_unconfigure(config):
-    """The line a machine reads, after everything pytest has to say itself."""
+    """Print the machine-readable line after pytest's own output."""
     if closing_line in config.stash:
         print(config.stash[closing_line])
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=sh
-# What the tests of a policy as a module share: it registers, autoloads, bounds its parameters, can
-# be chosen per socket, route and sysctl, stays while in use and then goes.
+# Shared tests of a policy as a module: it registers, autoloads, bounds its parameters, can be selected
+# per socket, route and sysctl, stays loaded while in use, and can be unloaded afterwards.
 #
-# Source it with $CC, the policy's name, set.  Needs root, iproute2, iperf3 and the module where
-# modprobe finds it.  One namespace, its loopback the only network; nothing of the host is changed
-# but the modules loaded.
+# Set $CC to the policy's name, then source this.  It needs root, iproute2, iperf3 and a module that
+# modprobe finds.  It uses one namespace with only a loopback device.  It loads modules and sets the
+# host's default congestion control, which it restores.
 
 # shellcheck source=selftests/lib.sh
 . ./lib.sh
@@ -133,6 +133,6 @@ common_tests() {
 
 # finish, and the kernel has not complained
 finish_quietly() {
-	[ "$(splats)" = "$splats_before" ] || { echo "# the kernel complained"; exit 1; }
+	[ "$(splats)" = "$splats_before" ] || { echo "# the kernel log has new warnings"; exit 1; }
 	finish
 }

@@ -3,8 +3,8 @@
 # satcc_log as a module: hooks only while an event is on, tracefs' filters, loading and unloading
 # while connections run.
 #
-# Needs root, tracefs, iproute2, iperf3 and the module where modprobe finds it.  One namespace, its
-# loopback the only network; the tracing is an instance of its own.
+# It needs root, tracefs, iproute2, iperf3 and a module that modprobe finds.  It uses one namespace with
+# only a loopback device, and a tracing instance of its own.
 set -u
 cd "$(dirname "$0")" || exit 1
 # shellcheck source=selftests/lib.sh
@@ -187,5 +187,5 @@ load
 check "unloads while in use, ten times" eval "rmmod $MODULE && comes_and_goes"
 check "unloads while two trace" goes_while_another_traces
 check "connections go on" still_sends
-[ "$(splats)" = "$splats_before" ] || { echo "# the kernel complained"; exit 1; }
+[ "$(splats)" = "$splats_before" ] || { echo "# the kernel log has new warnings"; exit 1; }
 finish

@@ -118,7 +118,7 @@ def capture(*packets) -> pcap.Packets:
     return captures.capture(captures.packet(*one) for one in packets)
 
 
-def test_what_arrives_counts_once():
+def test_received_data_counts_once():
     """Three segments in a second, one of them twice, one after the end; two ACKs of 40 bytes."""
     run = SimpleNamespace(scenario=made(), receiver=capture(
         (5.0, 4000, 5001, 99, pcap.SYN, 0), (5.1, 4000, 5001, 100, pcap.ACK, 1000),

@@ -35,7 +35,7 @@ def test_floor(name, size, floor_s):
     assert ROWS[name].floor_s(size) == pytest.approx(floor_s, abs=0.01)
 
 
-def test_links_are_as_the_table_says():
+def test_links_match_the_table():
     played = ROWS["250/3 Mbit/s, 1 % loss both ways"].scenario("satcc", MB, 1)
     gateway, satellite = played.hops
     assert (gateway.forward.rate_mbit, satellite.reverse.rate_mbit) == (250, 3)

@@ -5,7 +5,7 @@ from bench.papers import experiment
 from bench.scenario import links
 
 
-def test_the_file_is_what_the_program_writes():
+def test_the_file_is_the_programs_output():
     assert links.PATH.read_text() == links.text()
 
 

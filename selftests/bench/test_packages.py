@@ -72,7 +72,7 @@ def test_an_unknown_series_is_an_error_with_the_known_series(archive):
     assert set(archive) == {""}
 
 
-def test_suites_whose_lists_were_not_fetched_are_not_asked(archive, monkeypatch):
+def test_suites_without_package_lists_are_skipped(archive, monkeypatch):
     monkeypatch.setattr(packages, "_lists", lambda suite: [] if suite else [("", 1, 1)])
     assert packages.suite_of("5.10.0-46-amd64") == "" and archive == [""]
 

@@ -64,7 +64,7 @@ def test_several_downloads_add_up_and_are_compared():
     assert pages.download_jain(run) == pytest.approx(9 / (2 * 5))
 
 
-def test_received_counts_what_was_in_order_in_time():
+def test_received_counts_data_in_order_within_the_time():
     run = run_of([flow(seconds=2)], transfer(1.0, 2.0, 1000) + [
         packet(3.5, True, ACK, 0xFFFFFFF0 + 1001, 8, 500),
         packet(3.5, False, ACK, 8, 0xFFFFFFF0 + 1501)])

@@ -166,7 +166,7 @@ def test_copies_of_a_flow():
         experiment.copied_flows({"flow": [{"copies": 0}]}, "here")
 
 
-def test_like_takes_over_what_another_has(tmp_path):
+def test_like_copies_the_keys_of_another_file(tmp_path):
     folder = tmp_path / "caini"
     folder.mkdir()
     (folder / "paper.toml").write_text(ABOUT)
@@ -873,7 +873,7 @@ def test_a_failed_job_is_named_with_its_log(tmp_path, monkeypatch):
     assert not (tmp_path / "papers.json").exists()
 
 
-def test_time_left_goes_by_what_jobs_took(tmp_path):
+def test_time_left_follows_the_finished_jobs(tmp_path):
     one = read()
     planned = finished(tmp_path, [one], left_out=4)
     expected = sorted(job["expected_wall_s"] for name, job in planned["jobs"].items()

@@ -165,7 +165,7 @@ def test_ping():
         received.ping_ms(files(**{"ping.txt": "PING\n"}))
 
 
-def test_what_a_socket_had():
+def test_goodput_of_a_socket_by_its_local_port():
     """By the local port, which in IPv4 on an IPv6 listener stands behind a mapped address."""
     line = ("ESTAB 0 0 [::ffff:192.0.2.10]:{} [::ffff:192.0.2.1]:5001 cubic rto:204 "
             "bytes_sent:7 bytes_received:{} segs_out:9\n")

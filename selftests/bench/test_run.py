@@ -55,7 +55,7 @@ def off(*names: str) -> dict:
     return {"sysctl": {f"net.ipv4.tcp_{name}": 0 for name in names}}
 
 
-def test_options_are_on_unless_a_host_says_otherwise():
+def test_tcp_options_are_on_by_default():
     play.check(made(), ended(ALL, ALL))
     play.check(made(sender=off("timestamps")), ended(ALL & ~TIMESTAMPS, ALL))
     play.check(made(receiver=off("sack"), to2=off("sack", "window_scaling")),
@@ -203,7 +203,7 @@ def test_another_bios_is_another_run(lab, monkeypatch):
     assert not lab.run(made()).from_cache
 
 
-def test_firmware_is_what_the_emulator_would_load(monkeypatch, tmp_path):
+def test_firmware_is_found_as_the_emulator_finds_it(monkeypatch, tmp_path):
     for folder, name in (("qemu", "linuxboot_dma.bin"), ("qemu", "kvmvapic.bin"),
                          ("bios", "bios-256k.bin"), ("later", "bios-256k.bin")):
         (tmp_path / folder).mkdir(exist_ok=True)

@@ -439,7 +439,7 @@ def test_a_value_never_reached_counts_as_the_worst():
     assert (none.text, none.spread) == ("–", "")
 
 
-def test_best_is_marked_by_what_is_printed():
+def test_best_is_marked_by_printed_digits():
     def best(*args, **kwargs):
         return [c.best for c in cells_of(*args, **kwargs)]
     assert best({"a": 2.0, "b": 1.0, "c": 3.0}) == [False, True, False]

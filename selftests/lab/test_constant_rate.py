@@ -145,7 +145,7 @@ def test_a_window_not_filled_does_not_grow(lab, path):
 
 
 @pytest.mark.parametrize("rtt_ms, c, numerator", [(600, 100, 36), (600, 4, 1), (100, 4, 0)])
-def test_cc_info_tells_the_gain_and_the_rtts(lab, path, rtt_ms, c, numerator):
+def test_cc_info_has_the_gain_and_the_rtts(lab, path, rtt_ms, c, numerator):
     """Vegas' record in TCP_CC_INFO, which inet_diag has too."""
     info = lab.run(path(bytes=100_000, rtt_ms=rtt_ms,
                         parameters={"c": c})).json("flow-0.json")

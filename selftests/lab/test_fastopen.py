@@ -123,7 +123,7 @@ def reported(flow, alone):
         assert usual / 2 <= value <= 2 * usual, (flow, alone)
 
 
-def test_the_kernel_warns_of_nothing_of_ours(flows):
+def test_the_kernel_log_has_no_warnings(flows):
     """bbr finds modes it has not in bytes that are not its; nobody else says a word."""
     warnings = re.findall(r"(?:WARNING|BUG|Oops|UBSAN|general protection).*", flows["dmesg"])
     assert [line for line in warnings if "net/ipv4/tcp_bbr.c" not in line] == []

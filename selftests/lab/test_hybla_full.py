@@ -195,7 +195,7 @@ def test_idle_restart_drops_the_credit_and_keeps_rho(lab, geo):
     assert len(decided(run)) == 1
 
 
-def test_cc_info_tells_rho_and_the_smallest_rtt(lab, geo):
+def test_cc_info_has_rho_and_the_smallest_rtt(lab, geo):
     """Vegas' record in TCP_CC_INFO, which inet_diag has too."""
     info = lab.run(geo(bytes=300_000)).json("flow-0.json")["vegas"]
     assert info["enabled"] == 1 and info["rttcnt"] == 24

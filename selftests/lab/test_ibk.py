@@ -156,7 +156,7 @@ def test_switch_on_a_live_flow(lab, path):
     assert flow_view.FlowView(run).transfer_s(3_000_000)
 
 
-def test_paced_unless_told_otherwise(lab, path):
+def test_flows_are_paced_by_default(lab, path):
     """On a fast link slow start sends two segments for each ACK: back to back, or with a gap."""
     def small_gap(pacing):
         run = lab.run(path(**EACH_ACK, bytes=400_000, parameters={"pacing": pacing}))
@@ -167,7 +167,7 @@ def test_paced_unless_told_otherwise(lab, path):
 
 @pytest.mark.parametrize("rtt_ms, parameters, enabled, k", [
     (600, {"k": 6}, 1, 6), (600, {"k": 1}, 0, 1)])
-def test_cc_info_tells_k_and_the_rtts(lab, path, rtt_ms, parameters, enabled, k):
+def test_cc_info_has_k_and_the_rtts(lab, path, rtt_ms, parameters, enabled, k):
     """Vegas' record in TCP_CC_INFO, which inet_diag has too."""
     info = lab.run(path(bytes=300_000, rtt_ms=rtt_ms, parameters=parameters)).json("flow-0.json")
     vegas = info["vegas"]

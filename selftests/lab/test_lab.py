@@ -372,7 +372,7 @@ def test_a_scenario_with_a_mistake_is_refused(geo, table, message):
         geo("cubic", bytes=1000, **table)
 
 
-def test_host_engine_says_why_not_or_runs():
+def test_host_engine_runs_or_explains_why_not():
     done = subprocess.run(
         [sys.executable, "-m", "bench", "run", "bench/scenarios/geo-2mbit.toml", "--engine", "host",
          "--cc", "cubic"], cwd=paths.TOP, text=True, capture_output=True)

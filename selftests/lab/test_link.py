@@ -67,7 +67,7 @@ def link(forward, reverse=None, wire=None, **rest):
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_tcp_both_ways(papers_lab, family):
+def test_tcp_over_slots_losses_and_delay(papers_lab, family):
     """Slots and losses forward, a delay back; the transfer is whole, and the RTT what they make."""
     run = papers_lab.run(link({"mac": QUICK_BOD, "errors": {"ber": 1e-6}, "delay_ms": 100},
                               {"delay_series": [[0, 150]]}, family=family))

@@ -424,7 +424,7 @@ def test_pkts_acked_is_called_for_each_ack(called):
     assert rows["arg"].sum() > 0
 
 
-def test_calls_are_of_those_named(called, lab, geo):
+def test_only_named_congestion_controls_have_calls(called, lab, geo):
     """hybla's ssthresh() is reno's function: hooked once, of whichever is named."""
     for names in ("reno", "hybla", "hybla,reno"):
         transfer = geo("hybla", modules={"satcc_log": {"callbacks_of": names}}, after=[LOST],

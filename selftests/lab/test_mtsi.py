@@ -87,7 +87,7 @@ def test_paced_the_table_holds_for_the_first_window(lab, path):
     assert bursty < 0.2 * 0.1 / (2 * 45)
 
 
-def test_ssthresh_ends_it(lab, path):
+def test_ssthresh_ends_slow_start(lab, path):
     """An ssthresh of 25, known from the flow before: 10 18 25, then one more per 25 ACKs."""
     run = lab.run(account.with_ssthresh(path(bytes=200_000, receiver=EACH_ACK), 25, initcwnd=6))
     assert grown(run, 3 + 26) == [10, 18] + [25] * 25 + [26] * 2
@@ -214,7 +214,7 @@ def test_timeout_in_recovery_starts_f_again(lab, path):
     assert timeout["f_old"] > 4 and timeout["f"] == 0
 
 
-def test_undo_leaves_f_alone(lab, path):
+def test_undo_does_not_change_f(lab, path):
     """Nearly a second more delay looks like a timeout, and is seen not to be one: the window is
     what it was, F starts again."""
     run = lab.run(path(FAR, bytes=2_000_000, receiver=EACH_ACK, commands=[radio(0.35, delay_ms=900)]))
@@ -254,7 +254,7 @@ def test_parameters_of_a_running_flow(lab, path):
     assert steps == sorted(steps) and set(steps) == {1, 4}
 
 
-def test_cc_info_tells_f(lab, path):
+def test_cc_info_has_f(lab, path):
     """Vegas' record in TCP_CC_INFO, which inet_diag has too."""
     run = lab.run(path(FAR, bytes=100_000, receiver=EACH_ACK))
     info = run.json("flow-0.json")["vegas"]

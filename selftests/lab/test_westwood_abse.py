@@ -331,7 +331,7 @@ def test_switching_back_and_forth(lab, geo):
     assert flow_view.FlowView(run).transfer_s(3_000_000)
 
 
-def test_cc_info_tells_the_window_and_the_smallest_rtt(lab, geo):
+def test_cc_info_has_the_window_and_the_smallest_rtt(lab, geo):
     info = lab.run(geo(CC, bytes=1_000_000)).json("flow-0.json")["vegas"]
     assert info["enabled"] == 1 and 80 <= info["rttcnt"] <= 110
     assert 600_000 <= info["minrtt"] < 606_000 and info["rtt"] >= info["minrtt"]

@@ -79,7 +79,7 @@ def test_the_kernels_own_policies_do_as_their_papers_say(lab, geo, situation):
         assert report.compared[check] > (300 if situation != slow or check != "filled" else 50), check
 
 
-def test_the_situations_have_it_all(lab, geo):
+def test_the_situations_cover_every_event(lab, geo):
     """Recovery, timeouts and marks, undo, and HyStart's exit."""
     seen = {cc: [] for cc in CONTROLS}
     for situation in (rough, lossy, reordered):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The frame of a calculator around headers of the kernel code: one request per
- * line on stdin, one line of results on stdout, all in decimal. A request it does
- * not know, or cut short, ends it with status 2.
+/* The main program of a calculator for headers of the kernel code. It reads one request
+ * per line from stdin and prints one line of results, all in decimal. An unknown or
+ * truncated request ends it with status 2.
  *
  * Included by NAME_calc.c, which defines calc_request().
  */
@@ -15,7 +15,7 @@
 
 #include <linux/types.h>
 
-/* Answer a request: take its arguments, print the results. False: not known. */
+/* Read the arguments of a request and print its results. Returns false if it is unknown. */
 bool calc_request(const char *name);
 
 static inline bool calc_next(u64 *value)
@@ -41,13 +41,13 @@ static inline u64 calc_arg(void)
 	return value;
 }
 
-/* Let the window grow in congestion avoidance by an ACK of acked segments; step: a
- * policy's own. Returns the window.
+/* Grow the window in congestion avoidance by an ACK of acked segments. step: the policy's
+ * function. Returns the window.
  */
 typedef u32 (*calc_growth)(u64 *credit, u32 cwnd, u64 step, u32 acked);
 
-/* One ACK of n segments beside n of one, for all windows of 1 .. cwnds and n of 1 ..
- * ackeds: how many pairs differ in window or credit, and the window and n of the last.
+/* Compare one ACK of n segments with n ACKs of one, for all windows of 1 .. cwnds and n of
+ * 1 .. ackeds. Print how many pairs differ in window or credit, and the last such pair.
  */
 static inline void calc_merge(calc_growth grow, u64 step)
 {
@@ -80,7 +80,7 @@ int main(void)
 	while (getline(&line, &size, stdin) > 0) {
 		const char *name = strtok(line, "\n ");
 
-		alarm(60);	/* a loop without end is to fail, not to hang */
+		alarm(60);	/* make an endless loop fail instead of hang */
 		if (!name || !calc_request(name)) {
 			fprintf(stderr, "calc: unknown request\n");
 			return 2;

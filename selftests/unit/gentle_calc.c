@@ -5,7 +5,7 @@
  *   queue path_rtt_us [0 rtt_us snd_nxt | 1 ack 0]...       -> shows...
  *
  * queue takes any number of RTT samples (0) and ACKs (1), and prints after each ACK
- * whether a queue shows.
+ * whether there is a queue.
  */
 #include "calc.h"
 

@@ -13,10 +13,11 @@
  *   path own_us core_us                         -> RTT_min
  *   hoe min_points min_rtt_us [t_us pkts]...    -> points num den window
  *
- * grow takes any number of ACKs and prints the window after each; merged says of how
- * many pairs of 1 .. cwnds and 1 .. ackeds one ACK of so many segments comes to
- * another window or credit than so many ACKs of one, and of the last such; hoe takes the
- * points after the origin and stops, as the modules do, at the first refused.
+ * grow takes any number of ACKs and prints the window after each. merged compares one ACK
+ * of n segments with n ACKs of one segment, for each window of 1 .. cwnds and each n of
+ * 1 .. ackeds. It prints how many pairs differ in window or credit, and the last of these
+ * pairs. hoe takes the points after the origin and stops, as the modules do, at the first
+ * point that is refused.
  */
 #include "calc.h"
 

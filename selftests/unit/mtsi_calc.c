@@ -6,7 +6,7 @@
  *   start zones [thr k]... above target f cwnd acks...
  *                                               -> [cwnd f left]...
  *
- * start takes any number of ACKs and prints what each came to.
+ * start takes any number of ACKs and prints the result of each.
  */
 #include "calc.h"
 

@@ -133,7 +133,7 @@ def policy_of(connected):
 
 
 def unavailable():
-    """Why there can be no namespaces here; None: there can be."""
+    """The reason why this host cannot have namespaces; None if it can."""
     if os.geteuid():
         return "network namespaces need root"
     if not os.path.exists("/proc/net/if_inet6"):
@@ -159,7 +159,7 @@ def can_use_namespaces():
 
 @contextlib.contextmanager
 def namespaces(name):
-    """Two namespaces as long as the block lasts."""
+    """Two namespaces that exist until the end of the block."""
     net = Net(f"satcc-{os.getpid()}{name}")
     try:
         net.start()

@@ -415,7 +415,7 @@ def test_compressed_acks(calc):
     assert all(90 <= bse <= 110 for t, bse in estimates if t >= 10_000_000)
 
 
-def test_the_first_flight_tells_the_path(calc):
+def test_the_first_flight_gives_the_paths_rate(calc):
     """E: GEO, 6 ms apart: 166.7/s, a window of 100 while cwnd is 10: how Astart opens it."""
     rows = play(calc, steady(10, gap=6, rtt=600, min_rtt=600))
     assert [row["outcome"] for row in rows] == [START, NONE, NONE] + [TRAIN] * 7

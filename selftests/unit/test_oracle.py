@@ -282,5 +282,5 @@ def test_states_follow_one_another():
     mutant for mutants in MUTANTS.values() for mutant in mutants],
     ids=[f"{policy}-{mutant[0]}" for policy, mutants in MUTANTS.items() for mutant in mutants])
 def test_each_fault_is_on_a_line_of_the_source(wrong, name, text, instead):
-    """A line that has changed takes its fault along; the lab would say so only when it comes to it."""
+    """A changed line makes its fault impossible to plant; the lab would report that only much later."""
     assert (TOP / name).read_text().count(text) == 1 and text != instead, wrong

@@ -578,7 +578,7 @@ def test_each_contradiction_is_found(change, expected):
     assert {check for check, _ in first_difference(change)} == {expected[0]}
 
 
-def test_growth_that_nothing_filled_is_found():
+def test_growth_of_an_unfilled_window_is_found():
     """The application has a flight of 13 segments; the window grows on, and says that it was full."""
     def greedy(seen):
         for n, row in enumerate(seen.records):

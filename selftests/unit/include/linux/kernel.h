@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The kernel's, as far as the headers in modules/ need it, in user space. */
+/* The part of the kernel's header that modules/ needs, for user space. */
 #ifndef _UNIT_LINUX_KERNEL_H
 #define _UNIT_LINUX_KERNEL_H
 
 #include <linux/types.h>
 
-/* The root, rounded down, digit by digit as the kernel's. */
+/* Returns the square root, rounded down, computed bit by bit as in the kernel. */
 static inline u32 int_sqrt64(u64 x)
 {
 	u64 bit = 1ULL << 62, root = 0;

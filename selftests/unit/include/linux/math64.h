@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The kernel's, as far as the headers in modules/ need it, in user space. */
+/* The part of the kernel's header that modules/ needs, for user space. */
 #ifndef _UNIT_LINUX_MATH64_H
 #define _UNIT_LINUX_MATH64_H
 

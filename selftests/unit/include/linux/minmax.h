@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The kernel's, in user space: what stands in for it in BPF does here too. */
+/* The kernel's header for user space: uses the stand-in of modules/bpf. */
 #include "../../../../modules/bpf/linux/minmax.h"

@@ -136,7 +136,7 @@ def bad_axis(number, **pairs):
     (lambda data: data["figure"][0].update(x="planet"), "no axis 'planet'"),
     (lambda data: data["figure"][2].update(metric="colour"),
      r'figure\[2\].metric = "colour": one of ""'),
-    (lambda data: data.pop("scenario"), r"either a \[scenario\] or a \[gain\]"),
+    (lambda data: data.pop("scenario"), r"exactly one of \[scenario\] and \[gain\]"),
     (put(statistic="least"), 'statistic = "least": one of "mean", "max"'),
 ])
 def test_an_error_names_the_file_and_the_mistake(change, message):

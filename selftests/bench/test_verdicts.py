@@ -303,7 +303,7 @@ def test_every_page_shows_the_classes_the_reasons_and_the_nulls_score(tmp_path):
     data = report.write(measured, about, tmp_path)
     index, page, text = (" ".join((tmp_path / name).read_text().split())
                          for name in ("index.html", "somebody.html", "papers.md"))
-    score = "own figures without the idea: of 2 values that have such a figure, 0 reproduced"
+    score = "in place of ours, of 2 values that have such a figure 0 would be reproduced"
     for shown in (page, text):
         assert score in shown.replace("&#39;", "'") and "(≠) 30" in shown.replace("</span>", "")
         assert "Not counted: 1 value, chosen: a setting was chosen by it." in shown

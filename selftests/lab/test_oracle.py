@@ -121,7 +121,7 @@ def test_a_kept_run_is_checked_by_the_command(lab, geo):
     for policy in POLICIES:
         assert re.search(rf"^{policy}: 1 flows, \d+ calls, \d+ window changes", done.stdout, re.M)
     done = oracle_of(run.folder.parent)
-    assert done.returncode == 2 and "no folder of a run" in done.stderr
+    assert done.returncode == 2 and "is not the folder of a run" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench.papers import command, experiment, plan, results, seeds
+from bench.papers import experiment, plan, results, rounds, seeds
 from selftests.bench.test_papers import GAIN, FakeLab, finished, put, read
 
 VALUE = plan.measure_key("transfer_s", {})
@@ -173,18 +173,18 @@ def test_runs_that_a_data_file_no_longer_describes_are_left_out(tmp_path, change
 
 def test_the_report_says_whose_runs_are_left_out(tmp_path, monkeypatch, capsys):
     planned = finished(tmp_path, [read()])
-    monkeypatch.setattr(command.experiment, "load_all", lambda _: [read(slower)])
-    monkeypatch.setattr(command.machine, "qemu_version", lambda: "7.2")
+    monkeypatch.setattr(rounds.experiment, "load_all", lambda _: [read(slower)])
+    monkeypatch.setattr(rounds.machine, "qemu_version", lambda: "7.2")
 
     class Arguments:
         results = tmp_path
-    assert command.report_now(Arguments) == 1
+    assert rounds.report_now(Arguments) == 1
     assert "somebody/one: the data file no longer describes the runs of 6 cells; they are left out" in \
         capsys.readouterr().err
     page = (tmp_path / "somebody.html").read_text()
     assert "The data file no longer describes the runs of 6 cells" in page
     assert "no value" not in page and planned["code"] == plan.code_digest()
-    monkeypatch.setattr(command.experiment, "load_all", lambda _: [read()])
-    assert command.report_now(Arguments) == 0
-    monkeypatch.setattr(command.plan, "code_digest", lambda: "another")
-    assert command.report_now(Arguments) == 1 and "other code" in capsys.readouterr().err
+    monkeypatch.setattr(rounds.experiment, "load_all", lambda _: [read()])
+    assert rounds.report_now(Arguments) == 0
+    monkeypatch.setattr(rounds.plan, "code_digest", lambda: "another")
+    assert rounds.report_now(Arguments) == 1 and "other code" in capsys.readouterr().err

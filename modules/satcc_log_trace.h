@@ -127,7 +127,7 @@ TRACE_EVENT_FN(segment_sent,
 	satcc_log_segment_reg, satcc_log_segment_unreg
 );
 
-/* ack, len		acknowledgement number and data length of the received segment
+/* ack, len		ACK number and data length of the received segment
  * in_flight, sacked, lost, retrans_out
  *			segments that are in the network, selectively acknowledged,
  *			marked lost, retransmitted and not yet acknowledged

@@ -243,7 +243,7 @@ def test_given_values_override_measured_ones(net, tmp_path):
     assert (path["rate_mbit"], path["rtt_ms"], path["loss_pct"]) == (20, 601.234, 0)
     text = net.satcc(*words, path=folder, check=True).stdout
     assert "\nmeasured by: iperf3 -J -c 192.0.2.2 -p 5201 " in text
-    assert "\nopen: the rate is what one bbr flow got" in text
+    assert "\nnote: the rate is that of one bbr flow" in text
 
 
 @pytest.mark.parametrize("text, status", [("no JSON", 0), ("{}", 1), ('{"end": {}}', 0)])

@@ -16,7 +16,9 @@ time is skipped.  Two measures make a run depend on its inputs only:
 
 The emulator's threads take turns, so they run on one host processor.  To hand over to a thread on
 another processor costs more than the guest code in between: 45 virtual seconds of a 2 Mbit/s flow take
-3.5 s of wall time on one processor and 7.0 s on two.
+3.5 s of wall time on one processor and 7.0 s on two.  The threads have the policy SCHED_BATCH: a thread
+that wakes the other then goes on until it has to wait, in place of being interrupted at once by a thread
+that needs a lock it holds.  40 virtual seconds of a 10 Mbit/s flow take 9.3 s so, and 13.0 s without.
 """
 
 import contextlib
@@ -362,6 +364,7 @@ def _prepare_child(cpu: int):
     import ctypes
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG
     os.sched_setaffinity(0, {cpu})
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 @contextlib.contextmanager

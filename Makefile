@@ -222,12 +222,12 @@ papers:
 	@$(PYTHON) -m bench papers --kernel $(KERNEL) $(if $(PAPER),--paper $(PAPER)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
-# This takes hours; `python3 -m bench papers --paper satcc --seeds 5 list` prints how many. ONLY= plays a part.
+# This takes hours; `python3 -m bench papers --paper satcc list` prints how many. ONLY= plays a part.
 .PHONY: goals
 goals:
 	@./tools/setup papers
 	@$(PYTHON) -m bench papers --kernel $(KERNEL) $(if $(ONLY),$(addprefix --paper satcc/,$(ONLY)),--paper satcc) \
-		--seeds $(or $(SEEDS),5) --results results/goals \
+		$(if $(SEEDS),--seeds $(SEEDS)) --results results/goals \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
 .PHONY: uses

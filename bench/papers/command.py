@@ -55,8 +55,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--paper", action="append", metavar="FOLDER[/NAME]",
                         help="only this folder of bench/scenarios, or one experiment of it with those "
                              "that it is computed from; may be given more than once")
-    parser.add_argument("--seeds", type=int, default=1,
-                        help="seeds in the first round (1)")
+    parser.add_argument("--seeds", type=int,
+                        help="seeds in the first round (the experiment's own number, or 1)")
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel: 6.1 or 6.12")
     parser.add_argument("--profile", help="Snakemake profile that says where and how jobs run")
     parser.add_argument("--cores", type=int, help="number of this machine's cores to use (all)")
@@ -73,7 +73,7 @@ def main(words: list[str]) -> int:
     one.add_argument("job")
     arguments = parser.parse_args(words)
     arguments.results = arguments.results.resolve()
-    if arguments.seeds < 1:
+    if arguments.seeds is not None and arguments.seeds < 1:
         parser.error("--seeds: at least 1")
     console = Console(highlight=False, soft_wrap=True)
     return status_of("papers", lambda: work(arguments, console))

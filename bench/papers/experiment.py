@@ -250,7 +250,8 @@ class Experiment(schema.Table):
     order_points: PERCENT = 20                  # replaces order if the unit is %
     confidence_pct: real(50, 99.99) = 95
     precision_pct: real(0.01, 100) | None = None
-    random: Flag = False
+    random: Flag = False                        # chance affects values, but see is_random()
+    seeds: whole(1, 1000) = 1                   # seeds of a run in the first round
     statistic: STATISTIC = "mean"               # over seeds
     link: Line = ""                             # class of link, for the summary by links
     differs: tuple[Line, ...] = ()              # deviations from the paper's setting, a sentence each
@@ -297,6 +298,10 @@ class Experiment(schema.Table):
         """Whether values are compared in points: they are in percent, and a ratio of small gains means
         little."""
         return self.unit == "%"
+
+    def is_random(self, cell: Cell) -> bool:
+        """Whether another seed can change the value of a cell with a scenario."""
+        return self.random and not cell.formula and cell.scenario.has_chance
 
     def axis(self, name: str) -> Axis:
         return next(axis for axis in self.axes if axis.name == name)

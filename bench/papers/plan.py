@@ -71,16 +71,21 @@ def expected_wall_s(played: Scenario) -> float:
     return FIXED_WALL_S + size / played.mss * PACKET_WALL_S
 
 
+def first_seeds(experiment: Experiment, cell: Cell, seeds: int | None) -> int:
+    """The number of a cell's seeds in the first round.  seeds: as for make()."""
+    return (seeds or experiment.seeds) if experiment.is_random(cell) else 1
+
+
 def table_of(experiment: Experiment, cell: Cell, seed: int) -> dict:
     """A cell's scenario, as a table, with one of its seeds (0: the first)."""
     return {"title": experiment.id, **cell.table, "seed": cell.scenario.seed + seed}
 
 
-def make(experiments: list[Experiment], lab: Lab, seeds: int = 1, more: dict | None = None,
+def make(experiments: list[Experiment], lab: Lab, seeds: int | None = None, more: dict | None = None,
          asked: list[str] | None = None) -> dict:
     """The plan as JSON has it: the papers, the jobs, and each cell's jobs.
 
-    seeds: number of seeds of the random experiments.
+    seeds: number of seeds of each random cell; None: the experiment's own.
     more: the scenario's digest -> a larger number of seeds.
     asked: the names by which experiment.load_all() gives the experiments; None: their papers'.
     """
@@ -94,7 +99,7 @@ def make(experiments: list[Experiment], lab: Lab, seeds: int = 1, more: dict | N
         for cell in experiment.cells:
             runs = []
             if cell.scenario and not cell.formula:
-                for seed in range(max(seeds, more.get(cell.digest, 0)) if experiment.random else 1):
+                for seed in range(max(first_seeds(experiment, cell, seeds), more.get(cell.digest, 0))):
                     table = table_of(experiment, cell, seed)
                     played = scenario.from_dict(table, experiment.id)
                     run = lab.identity(played, {})
@@ -109,7 +114,7 @@ def make(experiments: list[Experiment], lab: Lab, seeds: int = 1, more: dict | N
     for own in cells.values():
         for cell in own:
             cell["jobs"] = [names[run] for run in cell.pop("runs")]
-    return {"papers": asked, "seeds": seeds, "code": code,
+    return {"papers": asked, "seeds": seeds or max(one.seeds for one in experiments), "code": code,
             "image": _image_dict(lab.image), "link": link_name(lab),
             "jobs": {names[run]: job for run, job in by_run.items()}, "cells": cells}
 

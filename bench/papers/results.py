@@ -56,8 +56,14 @@ class Results:
         if cell.formula:
             return {None: metrics.FORMULAS[cell.formula](cell.scenario)}
         key = plan.measure_key(experiment.metric, experiment.arguments)
-        return {run["seed"] if experiment.random else None: run["values"][key]
+        return {run["seed"] if experiment.is_random(cell) else None: run["values"][key]
                 for run in self.runs_of(experiment, cell)}
+
+    def is_random(self, experiment: Experiment, cell: Cell) -> bool:
+        """Whether another seed can change a cell's value.  A gain is random if one of its sides is."""
+        if experiment.gain:
+            return any(source.is_random(side) for source, side in self.sides(experiment, cell))
+        return experiment.is_random(cell)
 
     def estimate(self, experiment: Experiment, cell: Cell) -> Estimate | None:
         """The estimate over the seeds; None without a run, or if a run did not reach the value."""
@@ -161,13 +167,13 @@ class Results:
             "seeds": len(values), "uncounted": [uncounted.kind, uncounted.why] if uncounted else None,
             "verdict": None, "cause": None, "seeds_needed": None, "decided": True,
             "seeds_to_decide": None, "null": None}
-        if experiment.precision_pct and estimate and experiment.random:
+        if experiment.precision_pct and estimate and self.is_random(experiment, cell):
             shown["seeds_needed"] = seeds_needed(values, experiment.confidence_pct,
                                                  experiment.precision_pct, experiment.precision)
         if paper is None or not measured or self._computed(experiment, cell):
             return shown
         null = self.null_of(experiment, cell) if paper != NEVER else None
-        judged = verdict.judge_value(experiment, values, paper, null)
+        judged = verdict.judge_value(experiment, values, paper, null, self.is_random(experiment, cell))
         shown |= {"verdict": judged.verdict, "decided": judged.decided, "seeds_to_decide": judged.seeds}
         if null:
             shown["null"] = {"paper": null.paper, "verdict": verdict.judge_null(experiment, paper, null)}
@@ -218,7 +224,9 @@ class Results:
                 sides.append(Estimate(claim.value, None, 1))
             shown = {name: label for name, label in left.labels.items() if name != SETTINGS}
             seeds = self._seeds(experiment, left, right_cell, claim.value)
-            pair_verdict = verdict.judge_pair(experiment, claim.relation, *sides, claim.factor, seeds)
+            pair_verdict = verdict.judge_pair(
+                experiment, claim.relation, *sides, claim.factor, seeds,
+                any(self.is_random(experiment, cell) for cell in (left, right_cell) if cell))
             ends = [side.mean if math.isfinite(side.mean) else None for side in sides]
             beside = [label for name, label in (right_cell or left).labels.items()
                       if label != left.labels[name]]

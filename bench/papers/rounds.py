@@ -103,7 +103,7 @@ def show_list(arguments, console: Console) -> int:
     for one in chosen:
         own = {(cell.digest, seed): plan.expected_wall_s(cell.scenario)
                for cell in one.cells if cell.scenario and not cell.formula
-               for seed in range(arguments.seeds if one.random else 1)}
+               for seed in range(plan.first_seeds(one, cell, arguments.seeds))}
         console.print(f"{one.id}: {one.title}: {len(one.cells)} cells, {len(own)} runs, "
                       f"{sum(own.values()):.0f} s on one core")
         runs |= own

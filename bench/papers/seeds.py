@@ -116,7 +116,7 @@ def _played(values: Results, experiment: Experiment, cell: Cell) -> list[tuple[E
     """The runs of a cell: both sides of a gain, none for a formula."""
     if experiment.gain:
         return [one for side in values.sides(experiment, cell) for one in _played(values, *side)]
-    return [(experiment, cell)] if cell.scenario and not cell.formula and experiment.random else []
+    return [(experiment, cell)] if cell.scenario and experiment.is_random(cell) else []
 
 
 def _have(measured: Results) -> dict[str, int]:
@@ -124,7 +124,7 @@ def _have(measured: Results) -> dict[str, int]:
     have: dict[str, int] = {}
     for experiment in measured.experiments.values():
         for cell in experiment.cells:
-            if cell.scenario and experiment.random:
+            if cell.scenario and experiment.is_random(cell):
                 jobs = measured.jobs.get((experiment.id, tuple(cell.labels.items())), [])
                 have[cell.digest] = max(len(jobs), have.get(cell.digest, 0))
     return have

@@ -66,13 +66,14 @@ class Judged:
 # ---- values ----------------------------------------------------------------
 
 def judge_value(experiment: Experiment, values: Sequence[float | None], paper: float | str,
-                null: Null | None = None) -> Judged:
+                null: Null | None = None, random: bool = False) -> Judged:
     """The verdict on a value.
 
     values: one for each seed; None for a run that did not reach the value.
     paper: the paper's value; NEVER if the paper's run did not reach it.
+    random: whether another seed can change the value.
     """
-    if experiment.random and len(values) == 1 and (None in values or paper == NEVER):
+    if random and len(values) == 1 and (None in values or paper == NEVER):
         return Judged(UNDECIDED, False)
     if paper == NEVER:
         reached = sum(value is not None for value in values)
@@ -82,7 +83,7 @@ def judge_value(experiment: Experiment, values: Sequence[float | None], paper: f
         return Judged(NOT)
     ours = estimate_of(values, experiment.statistic, experiment.confidence_pct)
     verdict = _class(experiment, ours.mean, paper, null)
-    if experiment.random and len(values) == 1:
+    if random and len(values) == 1:
         beyond = not _within_order(experiment, ours.mean, paper)
         return Judged(NOT) if beyond else Judged(UNDECIDED, False)
     if ours.half is not None:
@@ -171,21 +172,23 @@ def holds(relation: str, left: float, right: float, factor: float) -> bool:
 
 
 def judge_pair(experiment: Experiment, relation: str, left: Estimate, other: Estimate,
-               factor: float, seeds: Sequence[tuple[float, float]] = ()) -> Judged:
+               factor: float, seeds: Sequence[tuple[float, float]] = (),
+               random: bool = False) -> Judged:
     """The verdict on a claim for one pair.
 
     seeds: both sides' values for each seed; infinite for a run that did not reach the value.
+    random: whether another seed can change a side.
     The interval of the paired difference counts: it is the narrower one, since a seed affects both sides
     alike.  With chance, one seed is never sure, nor is a maximum over seeds, which has no interval.
     """
     true = holds(relation, left.mean, other.mean, factor)
-    if experiment.random and (len(seeds) < 2 or experiment.statistic == "max"):
+    if random and (len(seeds) < 2 or experiment.statistic == "max"):
         return Judged(UNSURE if true else FAILS, False)
     if true:
         if _sure(experiment, relation, left, other, factor, seeds):
             return Judged(HOLDS)
         return Judged(UNSURE, False, _seeds(experiment, relation, other, factor, seeds))
-    decided = not experiment.random or _surely_not(experiment, relation, other, factor, seeds)
+    decided = not random or _surely_not(experiment, relation, other, factor, seeds)
     return Judged(FAILS, decided, _seeds(experiment, relation, other, factor, seeds))
 
 

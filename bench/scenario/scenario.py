@@ -129,6 +129,7 @@ class Red(schema.Table):
 
 AQMS = ("red", "codel", "fq_codel", "pie")
 AQM = one_of("", *AQMS)
+RANDOM_AQMS = ("red", "pie", "fq_codel")    # fq_codel's hash of a flow has a random key
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,12 @@ class Stage(schema.Table):
     def queue_kind(self) -> str:
         """The qdisc of the bottleneck's queue."""
         return self.aqm or ("bfifo" if self.queue_bytes else "pfifo")
+
+    @property
+    def has_chance(self) -> bool:
+        """Whether random numbers decide what happens to a packet here."""
+        return bool(0 < self.loss_pct < 100 or self.reorder_pct or self.duplicate_pct or self.errors
+                    or self.aqm in RANDOM_AQMS or self.mac and self.mac.phase_ms < 0)
 
     @property
     def is_line(self) -> bool:
@@ -363,6 +370,20 @@ class Scenario(schema.Table):
     after: tuple[Command, ...] = ()     # shell lines that run after the end of the last flow
 
     # -- derived values -------------------------------------------------------
+
+    @property
+    def has_chance(self) -> bool:
+        """Whether another seed can give other packets.
+
+        Several flows depend on the seed even without random loss, because the first segments of flows
+        that start together leave in a random order.  bbr chooses the phase of its gain cycle at random.
+        """
+        stages = [stage for part in (*self.hops, *self.changes) for stage in (part.forward, part.reverse)
+                  if stage]
+        return len(self.flows) > 1 or any(stage.has_chance for stage in stages) or any(
+            flow.law or flow.tool in ("page", "requests") or any(name.startswith("bbr")
+                                                                 for name in flow.names)
+            for flow in self.flows)
 
     @property
     def base_rtt_s(self) -> float:

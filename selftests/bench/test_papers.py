@@ -25,7 +25,7 @@ from bench.measure import facts, metrics, received, statistics
 from bench.papers import (
     cell, command, experiment, figures, plan, report, results, tables, verdict, workflow)
 from bench.paths import TOP
-from bench.scenario import satellite
+from bench.scenario import satellite, scenario
 
 DATA = {
     "title": "Transfer time", "source": "Somebody, table 1", "what": "How long does it take?",
@@ -76,6 +76,14 @@ def read(change=None, data=DATA):
 def put(**pairs):
     """A change that sets keys at the top."""
     return lambda data: data.update(pairs)
+
+
+def random(**pairs):
+    """A change that makes the experiment random and its link lossy, and sets keys at the top."""
+    def change(data):
+        data.update(random=True, **pairs)
+        data["scenario"]["hop"][1]["forward"]["loss_pct"] = 1
+    return change
 
 
 class FakeLab:
@@ -359,9 +367,44 @@ def test_cells_that_ask_for_one_run_share_it():
 
 def test_only_what_is_random_has_more_than_one_seed():
     assert len(plan.make([read()], FakeLab(), 5)["jobs"]) == 6
-    planned = plan.make([read(put(random=True))], FakeLab(), 5)
+    planned = plan.make([read(random())], FakeLab(), 5)
     assert len(planned["jobs"]) == 30
     assert {job["table"]["seed"] for job in planned["jobs"].values()} == {1, 2, 3, 4, 5}
+
+
+def test_a_cell_without_chance_in_a_random_experiment_has_one_seed():
+    def lossy_if_large(data):
+        data.update(random=True)
+        data["axis"][0]["values"][1]["set"]["hop.satellite.forward.loss_pct"] = 1
+    planned = plan.make([read(lossy_if_large)], FakeLab(), 5)
+    counts = {(*cell["labels"].values(),): len(cell["jobs"]) for cell in planned["cells"]["somebody/one"]}
+    assert counts["large", "Reno", "of the time"] == 5
+    assert counts["small", "Reno", "of the time"] == 1
+
+
+def test_an_experiment_has_its_own_number_of_seeds():
+    one = read(random(seeds=3))
+    assert len(plan.make([one], FakeLab())["jobs"]) == 18
+    assert len(plan.make([one], FakeLab(), 2)["jobs"]) == 12, "a number on the command line wins"
+
+
+@pytest.mark.parametrize("change, chance", [
+    ({}, False), ({"hop.satellite.forward.loss_pct": 1}, True), ({"hop.satellite.forward.loss_pct": 100}, False),
+    ({"hop.satellite.reverse": {"delay_ms": 1, "reorder_pct": 1}}, True),
+    ({"hop.satellite.forward.duplicate_pct": 1}, True),
+    ({"hop.gateway.forward.aqm": "pie"}, True), ({"hop.gateway.forward.aqm": "codel"}, False),
+    ({"hop.satellite.reverse": {"errors": {"ber": 1e-6}}}, True),
+    ({"hop.satellite.reverse": {"mac": {"phase_ms": -1}}}, True),
+    ({"hop.satellite.reverse": {"mac": {}}}, False),
+    ({"change": [{"at_s": 5, "hop": "satellite", "forward": {"delay_ms": 500, "loss_pct": 2}}]}, True),
+    ({"change": [{"at_s": 5, "hop": "satellite", "forward": {"delay_ms": 600}}]}, False),
+    ({"flow.0.cc": "bbr"}, True), ({"flow.0.changes": [[50, "bbr"]]}, True),
+    ({"flow": [{"cc": "reno", "bytes": 100_000}, {"cc": "reno", "bytes": 100_000}]}, True)])
+def test_which_scenarios_depend_on_the_seed(change, chance):
+    table = copy.deepcopy(DATA["scenario"])
+    for path, new in change.items():
+        experiment.put(table, path, new, "test")
+    assert scenario.from_dict({"title": "test", **table}).has_chance == chance
 
 
 def test_measures_are_as_old_as_the_code_they_come_from(monkeypatch):
@@ -411,7 +454,7 @@ def test_seeds_needed_are_enough_and_one_less_is_not():
 def test_a_claim_is_judged_seed_by_seed(tmp_path):
     """The seeds that both sides have, in whatever order their runs are; what no seed changes stands
     beside each."""
-    one = read(put(random=True))
+    one = read(random())
     measured = results.Results(finished(tmp_path, [one]), [one], tmp_path)
     key = plan.measure_key(one.metric, one.arguments)
     seen = {"Hybla": {3: 31.0, 1: 11.0, 2: 21.0}, "Reno": {1: 5.0, 2: None, 3: 15.0, 4: 99.0}}
@@ -432,7 +475,7 @@ def test_a_claim_is_judged_seed_by_seed(tmp_path):
 
 def test_a_gain_has_one_value_a_seed(tmp_path):
     """And is as much a matter of chance as what it is computed from."""
-    one = read(put(random=True))
+    one = read(random())
     two = experiment.expand_gain(
         experiment.from_dict(copy.deepcopy(GAIN), "somebody", "two", "two.toml"), {"one": one})
     assert two.random and not with_gain()[1].random
@@ -656,7 +699,7 @@ def test_a_gain_of_what_should_be_more_is_the_increase(tmp_path):
 
 
 def test_a_maximum_over_seeds_has_no_interval(tmp_path, monkeypatch):
-    one = read(put(random=True, statistic="max"))
+    one = read(random(statistic="max"))
     measured = results.Results(finished(tmp_path, [one]), [one], tmp_path)
     monkeypatch.setattr(measured, "values", lambda *_: [1.0, 3.0, 2.0])
     assert measured.estimate(one, one.cells[0]) == statistics.Estimate(3.0, None, 3)

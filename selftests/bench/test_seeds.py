@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bench.papers import experiment, plan, results, rounds, seeds
-from selftests.bench.test_papers import GAIN, FakeLab, finished, put, read
+from selftests.bench.test_papers import GAIN, FakeLab, finished, put, random, read
 
 VALUE = plan.measure_key("transfer_s", {})
 
@@ -15,7 +15,7 @@ VALUE = plan.measure_key("transfer_s", {})
 def only(change=None, claims=False):
     """One file, two policies, of chance."""
     def made(data):
-        data.update(random=True, figure=[], paper={"small": {"Reno": 2.0, "Hybla": 1.5}})
+        random(figure=[], paper={"small": {"Reno": 2.0, "Hybla": 1.5}})(data)
         data["axis"][0]["values"].pop()
         if not claims:
             data["claim"] = []

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from bench.errors import LabError
 from bench.measure import statistics
 from bench.papers import experiment, report, results, tables, verdict
-from selftests.bench.test_papers import VALUES, finished, put, read
+from selftests.bench.test_papers import VALUES, finished, put, random, read
 
 REPRODUCED, SAME_ORDER, NOT, UNDECIDED, BLIND = verdict.VERDICTS
 HOLDS, UNSURE, FAILS = verdict.CLASSES
 
 
 def of_value(values, paper, null=None, **changed):
-    return verdict.judge_value(read(put(**changed)), values, paper, null).verdict
+    random = changed.pop("random", False)
+    return verdict.judge_value(read(put(**changed)), values, paper, null, random).verdict
 
 
 # ---- values, without chance ------------------------------------------------
@@ -137,16 +138,16 @@ def test_doing_nothing_is_never_near(effect_pct):
     ([9.0, 10.0, 11.0], 10, UNDECIDED), ([1.0, 100.0, 40.0], 10, UNDECIDED),
     ([50.0, 60.0, 70.0], 10, NOT), ([20.0, 22.0, 24.0], 10, SAME_ORDER)])
 def test_noise_never_upgrades(values, paper, expected):
-    judged = verdict.judge_value(read(put(random=True)), values, paper)
+    judged = verdict.judge_value(read(), values, paper, random=True)
     assert judged.verdict == expected
     assert judged.decided == (judged.verdict != UNDECIDED)
 
 
 def test_an_undecided_value_says_how_many_seeds_it_takes():
-    wide = verdict.judge_value(read(put(random=True)), [8.0, 10.0, 12.0], 10)
+    wide = verdict.judge_value(read(), [8.0, 10.0, 12.0], 10, random=True)
     assert wide.seeds == statistics.seeds_for([8.0, 10.0, 12.0], 95, 1.5) == 10
-    assert verdict.judge_value(read(put(random=True)), [8.0], 10).seeds is None
-    by_effect = verdict.judge_value(read(put(random=True)), [8.0, 10.0, 12.0], 10, verdict.Null(11.0))
+    assert verdict.judge_value(read(), [8.0], 10, random=True).seeds is None
+    by_effect = verdict.judge_value(read(), [8.0, 10.0, 12.0], 10, verdict.Null(11.0), True)
     assert by_effect.seeds > wide.seeds, "half of the effect is less than the tolerance"
 
 
@@ -174,8 +175,8 @@ def of_seeds(relation, left, right, factor=1, **changed):
         return statistics.Estimate(math.inf, None, 1) if None in values else \
             statistics.estimate(values, 95)
     pairs = [tuple(math.inf if value is None else value for value in pair) for pair in zip(left, right)]
-    return verdict.judge_pair(read(put(random=True, **changed)), relation, side(left), side(right),
-                              factor, pairs)
+    return verdict.judge_pair(read(put(**changed)), relation, side(left), side(right), factor, pairs,
+                              True)
 
 
 def test_one_seed_is_never_sure():
@@ -330,7 +331,7 @@ def test_an_error_in_verdict_data_names_the_mistake(change, message):
 
 
 def test_claims_that_hold_but_not_surely_are_counted_apart(tmp_path):
-    data = data_of(tmp_path, put(random=True), {**VALUES, ("small", "Hybla"): 2.09})
+    data = data_of(tmp_path, random(), {**VALUES, ("small", "Hybla"): 2.09})
     claim, = data["experiments"][0]["claims"]
     assert claim["verdict"] == UNSURE
     assert tables.claim_text(claim) == (

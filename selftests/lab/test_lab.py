@@ -58,6 +58,15 @@ def test_twenty_runs_one_hash(lab, geo):
     assert len({lab.run(short, use_cache=False).hash for _ in range(20)}) == 1
 
 
+@pytest.mark.parametrize("cc", ["satcc", "hybla_full", "westwood_abse", "cubic"])
+def test_without_chance_another_seed_gives_the_same_result(lab, geo, cc):
+    """So one run is enough where Scenario.has_chance is false."""
+    scenarios = [dataclasses.replace(geo(cc, seconds=10), seed=seed) for seed in (1, 2)]
+    assert not scenarios[0].has_chance
+    ends = [lab.run(one).flow(0) for one in scenarios]
+    assert ends[0]["acked"] == ends[1]["acked"] and ends[0]["retrans"] == ends[1]["retrans"]
+
+
 def test_five_seeds_five_hashes(lab, lossy):
     runs = [lab.run(dataclasses.replace(lossy, seed=seed)) for seed in range(1, 6)]
     assert len({run.hash for run in runs}) == 5

@@ -63,8 +63,9 @@ def test_without_chance_another_seed_gives_the_same_result(lab, geo, cc):
     """So one run is enough where Scenario.has_chance is false."""
     scenarios = [dataclasses.replace(geo(cc, seconds=10), seed=seed) for seed in (1, 2)]
     assert not scenarios[0].has_chance
-    ends = [lab.run(one).flow(0) for one in scenarios]
-    assert ends[0]["acked"] == ends[1]["acked"] and ends[0]["retrans"] == ends[1]["retrans"]
+    ends = [lab.run(one).json("flow-0.json") for one in scenarios]
+    for name in ("bytes_acked", "data_segs_out", "total_retrans", "snd_cwnd"):
+        assert ends[0][name] == ends[1][name], name
 
 
 def test_five_seeds_five_hashes(lab, lossy):
@@ -91,13 +92,15 @@ def test_initramfs_is_reproducible(lab):
 def asked_at_every_look(monkeypatch):
     """The monitor is asked all the time, not only after a silence; how often it was."""
     asked = []
-    send = machine.Monitor.send
     monkeypatch.setattr(machine, "LOOK_S", 0.001)
     monkeypatch.setattr(machine, "LOOKS_PER_QUESTION", 1)
     # At this pace it may be given no turn between two questions.
     monkeypatch.setattr(machine, "STILL_ANSWERS", 10_000)
-    monkeypatch.setattr(machine.Monitor, "send", lambda monitor, command, **arguments: (
-        asked.append(command), send(monitor, command, **arguments))[1])
+    for language in (machine.Monitor, machine.Prompt):
+        def counted(monitor, ask=language.ask_time):
+            asked.append(monitor)
+            ask(monitor)
+        monkeypatch.setattr(language, "ask_time", counted)
     return asked
 
 
@@ -129,14 +132,14 @@ def test_a_boot_repeats(lab, fingerprint, tmp_path):
 
 def test_a_boot_does_not_see_the_monitor(lab, fingerprint, tmp_path, asked_at_every_look):
     assert booted(lab, tmp_path) == fingerprint
-    assert asked_at_every_look.count("query-replay") > 100
+    assert len(asked_at_every_look) > 100
 
 
 def test_a_run_does_not_see_the_monitor(lab, lossy, asked_at_every_look):
     undisturbed = lab.run(lossy).hash
     asked_at_every_look.clear()
     assert lab.run(lossy, use_cache=False).hash == undisturbed
-    assert asked_at_every_look.count("query-replay") > 100
+    assert len(asked_at_every_look) > 100
 
 
 def test_a_new_boot_gives_the_same_packets(lab, lossy, tmp_path):
@@ -281,7 +284,7 @@ def test_a_slow_host_is_no_stall(lab, tmp_path, monkeypatch):
 
 def test_a_stopped_emulator_is_no_stall(lab, tmp_path, monkeypatch):
     """The host gives it no turn for twice as many looks as a guest's time may stand still for."""
-    looks, look = itertools.count(), machine.Monitor.look
+    looks, look = itertools.count(), machine.Channel.look
     limit = 2 * machine.STILL_ANSWERS * machine.LOOKS_PER_QUESTION
 
     def looked(monitor):
@@ -292,7 +295,7 @@ def test_a_stopped_emulator_is_no_stall(lab, tmp_path, monkeypatch):
         look(monitor)
 
     monkeypatch.setattr(machine, "LOOK_S", 0.005)
-    monkeypatch.setattr(machine.Monitor, "look", looked)
+    monkeypatch.setattr(machine.Channel, "look", looked)
     machine.run_job(lab.snapshot, {"run": b"sleep 300"}, tmp_path / "console.log")
     assert next(looks) > limit
 

@@ -377,7 +377,8 @@ def test_a_cell_without_chance_in_a_random_experiment_has_one_seed():
         data.update(random=True)
         data["axis"][0]["values"][1]["set"]["hop.satellite.forward.loss_pct"] = 1
     planned = plan.make([read(lossy_if_large)], FakeLab(), 5)
-    counts = {(*cell["labels"].values(),): len(cell["jobs"]) for cell in planned["cells"]["somebody/one"]}
+    counts = {tuple(cell["labels"].values()): len(cell["jobs"])
+              for cell in planned["cells"]["somebody/one"]}
     assert counts["large", "Reno", "of the time"] == 5
     assert counts["small", "Reno", "of the time"] == 1
 
@@ -389,7 +390,8 @@ def test_an_experiment_has_its_own_number_of_seeds():
 
 
 @pytest.mark.parametrize("change, chance", [
-    ({}, False), ({"hop.satellite.forward.loss_pct": 1}, True), ({"hop.satellite.forward.loss_pct": 100}, False),
+    ({}, False), ({"hop.satellite.forward.loss_pct": 1}, True),
+    ({"hop.satellite.forward.loss_pct": 100}, False),
     ({"hop.satellite.reverse": {"delay_ms": 1, "reorder_pct": 1}}, True),
     ({"hop.satellite.forward.duplicate_pct": 1}, True),
     ({"hop.gateway.forward.aqm": "pie"}, True), ({"hop.gateway.forward.aqm": "codel"}, False),

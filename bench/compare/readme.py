@@ -10,7 +10,7 @@
 A table is between two comments, <!-- table: NAME --> and <!-- end -->, followed by a line with the
 source of its figures.  A table without new figures is not changed.  A policy's README has
 <!-- table: harm POLICY -->, a page of tools/uses/ <!-- table: use EXPERIMENT -->, and
-modules/README-satcc.md <!-- table: goal EXPERIMENT -->, of bench/scenarios/satcc/.
+modules/RESULTS-satcc.md <!-- table: goal EXPERIMENT -->, of bench/scenarios/satcc/.
 """
 
 import argparse
@@ -30,6 +30,7 @@ IDEAL = "no sender can beat, by the link"
 RECEIVERS = {"receiver": "without congestion control",
              "stock": "the same, to a stock receiver"}
 PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md", TOP / "modules" / "README-satcc.md",
+         TOP / "modules" / "RESULTS-satcc.md",
          *(TOP / policy / "README.md" for policy in ("hybla", "mtsi", "ibk", "constant_rate",
                                                      "westwood_abse")),
          *sorted((TOP / "tools" / "uses").glob("*.md")))
@@ -197,13 +198,18 @@ def papers(data: dict) -> str:
     return lines_of(rows)
 
 
+def beside_of(data: dict, name: str) -> list[dict]:
+    """The experiments of a use: the one of its name, and those whose names begin with it."""
+    return [one for one in data["uses"]["experiments"]
+            if one["name"] == name or one["name"].startswith(f"{name}-")]
+
+
 def use(data: dict, name: str) -> str:
     """An experiment of bench/scenarios/uses/, and beside it those whose names begin with its name.
 
     All have the same rows.  Raises ValueError if there is no such experiment.
     """
-    experiments = [one for one in data["uses"]["experiments"]
-                   if one["name"] == name or one["name"].startswith(f"{name}-")]
+    experiments = beside_of(data, name)
     if not experiments:
         raise ValueError(f"table: use {name}: no such experiment")
     return side_by_side(experiments)
@@ -243,8 +249,18 @@ NOTES = {"links": "held: of the largest transfer, the time its sender waited for
                   "other limit; it is no floor, for a policy may be faster than its bursts.\n"}
 
 
-def source(data: dict, name: str) -> str:
-    """The line below a table: the command, the kernel, the emulator and the commit."""
+def seeds_text(experiments: list[dict]) -> str:
+    """How many runs the figures of experiments of uses or goals are of."""
+    counts = {cell["seeds"] for one in experiments for cell in one["cells"]} - {0, 1}
+    if not counts:
+        return "Each figure is of one run."
+    few, many = min(counts), max(counts)
+    return (f"Where chance counts, a figure is the mean of {few if few == many else f'{few} to {many}'} "
+            "seeds with its 95 % interval; elsewhere it is of one run.")
+
+
+def source(data: dict, name: str, experiment: str | None = None) -> str:
+    """The line below a table: the command, the kernel, the emulator, the commit and the seeds."""
     if name == "papers":
         about = data[name]["about"]
         return (f"\n(`make papers`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
@@ -252,9 +268,10 @@ def source(data: dict, name: str) -> str:
                 f"{about['seeds']} to {about['most_seeds']} seeds where a value depends on chance.)\n")
     if name in ("use", "goal"):
         about = data[f"{name}s"]["about"]
+        played = beside_of(data, experiment) if name == "use" else \
+            [one for one in data["goals"]["experiments"] if one["name"] == experiment]
         return (f"\n(`make {name}s`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
-                f"commit {about['commit'] or 'unknown'}. With random loss a figure is the mean of "
-                f"{about['seeds']} seeds or more and its 95 % interval; without it, of one run.)\n")
+                f"commit {about['commit'] or 'unknown'}. {seeds_text(played)})\n")
     about = data[name]["about"] if name == "acceptance" else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
     chance = "Each figure is of one run: no chance is in it." \
@@ -283,7 +300,7 @@ def written(text: str, data: dict) -> str:
         about = TABLES[name](data, policy) if policy else TABLES[name](data)
         if about is None:
             return block.group()
-        return begin + "\n" + about + source(data, name) + "\n" + end
+        return begin + "\n" + about + source(data, name, policy) + "\n" + end
     return BLOCK.sub(table, text)
 
 

@@ -160,7 +160,8 @@ def use_of(name: str, title: str, values: dict) -> dict:
     return {"name": name, "title": title, "unit": "Mbit/s", "axes": axes, "rows": ["path", "TCP"],
             "columns": [], "cells": [
                 {"labels": {"path": path, "TCP": tcp}, "mean": mean, "half": half, "values": [mean],
-                 "paper": None, "ratio": None, "verdict": None, "uncounted": None, "formula": ""}
+                 "paper": None, "ratio": None, "verdict": None, "uncounted": None, "formula": "",
+                 "seeds": 3}
                 for (path, tcp), (mean, half) in values.items()]}
 
 
@@ -193,7 +194,8 @@ def test_a_goal_has_its_claims_below_its_table():
             "columns": ["TCP"], "claims": [claim],
             "axes": {"rate": ["2 Mbit/s", "10 Mbit/s"], "TCP": ["satcc", "bbr"]}, "cells": [
                 {"labels": {"rate": rate, "TCP": tcp}, "mean": mean, "half": None, "values": [mean],
-                 "paper": None, "ratio": None, "verdict": None, "uncounted": None, "formula": ""}
+                 "paper": None, "ratio": None, "verdict": None, "uncounted": None, "formula": "",
+                 "seeds": 5}
                 for (rate, tcp), mean in values.items()]}
     page = "<!-- table: goal loss-fast -->\n<!-- end -->\n<!-- table: goal loss -->\nold\n<!-- end -->"
     text = readme.written(page, {"goals": {**USES, "experiments": [loss]}})
@@ -203,6 +205,22 @@ def test_a_goal_has_its_claims_below_its_table():
     assert ("- holds, not surely: Above bbr (holds in 2 of 2; not surely for 10 Mbit/s: 8.6 beside 7.5; "
             "of 5 seeds).\n\n(`make goals`, 2026-01-02, ") in text
     assert text.endswith("<!-- table: goal loss -->\nold\n<!-- end -->")
+
+
+def test_each_goal_has_a_table():
+    """But for two experiments that only the harm is computed from."""
+    page = (TOP / "modules/RESULTS-satcc.md").read_text()
+    tables = [name for _, kind, name, _ in readme.BLOCK.findall(page) if kind == "goal"]
+    names = {path.stem for path in (TOP / "bench/scenarios/satcc").glob("*.toml")} - {"paper"}
+    assert sorted(tables) == sorted(names - {"shares-alone", "shares-theirs"})
+
+
+def test_a_table_says_how_many_seeds_it_is_of():
+    def of(*counts):
+        cells = [{"seeds": count} for count in counts]
+        return readme.seeds_text([{"name": "loss", "cells": cells}])
+    assert of(1, 1) == "Each figure is of one run."
+    assert "the mean of 3 to 5 seeds" in of(1, 3, 5) and "the mean of 5 seeds" in of(1, 5, 0)
 
 
 def test_each_use_has_a_page():

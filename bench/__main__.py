@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """The command line of the bench: `python3 -m bench NAME ...`; see USAGE."""
 
+import argparse
 import importlib
+import re
 import sys
+from pathlib import Path
+
+from .paths import TOP
+from .status import status_of
+
+RESULTS = TOP / "results"
 
 USAGE = """\
 usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes one
@@ -27,13 +35,67 @@ options of the comparison:
   --name NAME       write to results/NAME (geo)
   --long            add a 100 Mbit/s link with random loss"""
 
-OF_COMMANDS = ("run", "again", "prune")      # commands.py has these, and the comparison
+# The functions in commands.py of the commands that command_line() describes.
+COMMANDS = {None: "run_comparison", "run": "run_one", "again": "play_again", "report": "draw_report",
+            "readme": "write_readmes", "prune": "forget_old"}
 # The modules with main(words) of the other commands.
 PROGRAMS = {
-    "geo": "compare.geo", "report": "compare.webpage", "readme": "compare.readme",
-    "papers": "papers.command", "matrix": "matrix.command", "oracle": "oracle.command",
-    "calibrate": "measure.calibrate", "boots": "lab.boots", "links": "scenario.links",
+    "geo": "compare.geo", "papers": "papers.command", "matrix": "matrix.command",
+    "oracle": "oracle.command", "calibrate": "measure.calibrate", "boots": "lab.boots",
+    "links": "scenario.links",
 }
+
+
+def add_lab_options(parser, kernel=argparse.SUPPRESS, fresh=argparse.SUPPRESS,
+                    name=argparse.SUPPRESS) -> None:
+    parser.add_argument("--kernel", default=kernel,
+                        help="series of the packaged kernel: 6.1 (the default), 6.12, 5.10, newest; "
+                             "append -rt for PREEMPT_RT")
+    parser.add_argument("--fresh", action="store_true", default=fresh,
+                        help="ignore cached runs")
+    parser.add_argument("--name", default=name, help="folder under results/ (geo)")
+
+
+def command_line() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m bench")
+    add_lab_options(parser, kernel="6.1", fresh=False, name="geo")
+    parser.add_argument("--long", action="store_true", help="add a 100 Mbit/s link with random loss")
+    commands = parser.add_subparsers(dest="command")
+    one = commands.add_parser("run", help="play one scenario file")
+    add_lab_options(one)        # also after `run`; a default here would override options before `run`
+    one.add_argument("file", type=Path)
+    one.add_argument("--seed", type=int)
+    one.add_argument("--cc", metavar="NAME[,NAME...]",
+                     help="one congestion control for all flows, or one for each flow in order")
+    one.add_argument("--engine", choices=("lab", "host"), default="lab",
+                     help="lab: a kernel in virtual time; host: this machine, in real time")
+    one.add_argument("--keep", action="store_true",
+                     help="keep the guest's script and files in build/kept, for `again`")
+    again = commands.add_parser(
+        "again", help="play a job again, from its folder in build/failed or build/kept")
+    again.add_argument("folder", type=Path)
+    for each in (one, again):
+        each.add_argument("--gdb", action="store_true",
+                          help="wait for gdb, with the kernel's and the modules' symbols")
+    report = commands.add_parser("report", help="draw the report of a comparison again",
+                                 description="Draw the report again from a folder's bench.json.")
+    report.add_argument("folder", type=Path)
+    pages = commands.add_parser(
+        "readme", help="write the READMEs' tables, and the figures of satcc choose, from the results")
+    pages.add_argument("folder", type=Path, nargs="?", default=RESULTS,
+                       help="folder with the folders geo, papers and uses of results (results/)")
+    pages.add_argument("--figures", action="store_true",
+                       help="write tools/satcc_operate/figures.json alone, from the tables as they are")
+    commands.add_parser("prune", help="remove kept runs of other images and emulators")
+    return parser
+
+
+def work(arguments) -> int | None:
+    """Do what the arguments ask.  The imports are here because they are slow, and --help needs none."""
+    from rich.console import Console
+
+    from . import commands
+    return getattr(commands, COMMANDS[arguments.command])(arguments, Console(highlight=False))
 
 
 def main(words: list[str]) -> int:
@@ -41,14 +103,17 @@ def main(words: list[str]) -> int:
     if words in (["-h"], ["--help"]):
         print(USAGE)
         return 0
-    program, rest = "commands", words
-    if words and words[0] in PROGRAMS:
-        program, rest = PROGRAMS[words[0]], words[1:]
-    elif words and words[0] not in OF_COMMANDS and not words[0].startswith("-"):
-        print(f"bench: no command {words[0]}: python3 -m bench --help lists them", file=sys.stderr)
-        return 2
     try:
-        return importlib.import_module(f"bench.{program}").main(rest)
+        if words and words[0] in PROGRAMS:
+            return importlib.import_module(f"bench.{PROGRAMS[words[0]]}").main(words[1:])
+        if words and words[0] not in COMMANDS and not words[0].startswith("-"):
+            print(f"bench: no command {words[0]}: python3 -m bench --help lists them", file=sys.stderr)
+            return 2
+        parser = command_line()
+        arguments = parser.parse_args(words)
+        if not re.fullmatch(r"[\w.-]*\w[\w.-]*", arguments.name):
+            parser.error(f"--name {arguments.name}: letters, digits, dots and dashes only")
+        return status_of("bench", lambda: work(arguments))
     except ModuleNotFoundError as error:
         if error.name.split(".")[0] in ("bench", "tools"):
             raise

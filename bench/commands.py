@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Three of the bench's commands: the comparison, one scenario, and the removal of old runs."""
+"""Commands of the bench: the comparison, one scenario, a job again, its report and the old runs.
 
-import argparse
+Apart from __main__.py, since --help imports nothing of this.
+"""
+
 import dataclasses
 import datetime
 import os
-import re
 import time
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
 from . import oracle
-from .compare import comparison, rows, terminal, webpage
+from .compare import comparison, readme, rows, terminal, webpage
 from .errors import LabError
 from .lab import debug, host, machine, play, pool, prune, repeat
 from .lab.play import Lab
@@ -22,7 +22,7 @@ from .paths import TOP
 from .record.run import Run
 from .scenario import scenario
 from .scenario.scenario import Scenario
-from .status import commit, status_of
+from .status import commit
 
 
 def run_comparison(arguments, console: Console) -> None:
@@ -106,6 +106,16 @@ def run_one(arguments, console: Console) -> None:
         console.print(f"  {line}", soft_wrap=True)
 
 
+def draw_report(arguments, console: Console) -> None:
+    data = webpage.read_json(arguments.folder)
+    terminal.print_tables(data, console)
+    print(webpage.write_report(data, arguments.folder))
+
+
+def write_readmes(arguments, console: Console) -> None:
+    readme.write(arguments.folder, arguments.figures)
+
+
 def forget_old(arguments, console: Console) -> None:
     count, size = prune.prune()
     console.print(f"{count} runs removed, {size / 1e6:.0f} MB")
@@ -140,49 +150,3 @@ def describe(run: Run, number: int) -> str:
         sent = counters["end"].get("sum_sent") or counters["end"]["sum"]
         return f"{sent['bytes']} bytes in {sent['seconds']:.3f} s, by {flow.source}'s iperf3"
     return f"{flow.tool} from {flow.source} to {flow.to}, in whole"
-
-
-def add_lab_options(parser, kernel=argparse.SUPPRESS, fresh=argparse.SUPPRESS,
-                    name=argparse.SUPPRESS) -> None:
-    parser.add_argument("--kernel", default=kernel,
-                        help="series of the packaged kernel: 6.1 (the default), 6.12, 5.10, newest; "
-                             "append -rt for PREEMPT_RT")
-    parser.add_argument("--fresh", action="store_true", default=fresh,
-                        help="ignore cached runs")
-    parser.add_argument("--name", default=name, help="folder under results/ (geo)")
-
-
-def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python3 -m bench")
-    add_lab_options(parser, kernel="6.1", fresh=False, name="geo")
-    parser.add_argument("--long", action="store_true", help="add a 100 Mbit/s link with random loss")
-    commands = parser.add_subparsers(dest="command")
-    one = commands.add_parser("run", help="play one scenario file")
-    add_lab_options(one)        # also after `run`; a default here would override options before `run`
-    one.add_argument("file", type=Path)
-    one.add_argument("--seed", type=int)
-    one.add_argument("--cc", metavar="NAME[,NAME...]",
-                     help="one congestion control for all flows, or one for each flow in order")
-    one.add_argument("--engine", choices=("lab", "host"), default="lab",
-                     help="lab: a kernel in virtual time; host: this machine, in real time")
-    one.add_argument("--keep", action="store_true",
-                     help="keep the guest's script and files in build/kept, for `again`")
-    again = commands.add_parser(
-        "again", help="play a job again, from its folder in build/failed or build/kept")
-    again.add_argument("folder", type=Path)
-    for each in (one, again):
-        each.add_argument("--gdb", action="store_true",
-                          help="wait for gdb, with the kernel's and the modules' symbols")
-    commands.add_parser("prune", help="remove kept runs of other images and emulators")
-    return parser
-
-
-def main(words: list[str]) -> int:
-    parser = command_line()
-    arguments = parser.parse_args(words)
-    if not re.fullmatch(r"[\w.-]*\w[\w.-]*", arguments.name):
-        parser.error(f"--name {arguments.name}: letters, digits, dots and dashes only")
-    console = Console(highlight=False)
-    work = {"run": run_one, "again": play_again, "prune": forget_old,
-            None: run_comparison}[arguments.command]
-    return status_of("bench", lambda: work(arguments, console))

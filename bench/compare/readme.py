@@ -13,16 +13,15 @@ source of its figures.  A table without new figures is not changed.  A policy's 
 modules/RESULTS-satcc.md <!-- table: goal EXPERIMENT -->, of bench/scenarios/satcc/.
 """
 
-import argparse
 import json
 import re
 import statistics
-import sys
 from pathlib import Path
 
-from ..paths import TOP
 from .. import formats
+from ..errors import LabError
 from ..papers import tables as papers_tables
+from ..paths import TOP
 from . import figures, geo, tables
 
 BLOCK = re.compile(r"(<!-- table: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
@@ -323,18 +322,12 @@ def measured(folder: Path) -> dict:
     return data
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m bench readme", description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, nargs="?", default=TOP / "results")
-    parser.add_argument("--figures", action="store_true",
-                        help="write tools/satcc_operate/figures.json alone, from the tables as they are")
-    arguments = parser.parse_args(words)
+def write(folder: Path, figures_only: bool = False) -> None:
+    """Write every page, from a folder of results, and the file of `satcc choose`.  Raises LabError."""
     try:
-        data = {} if arguments.figures else measured(arguments.folder)
+        data = {} if figures_only else measured(folder)
         for page in PAGES if data else ():
             page.write_text(written(page.read_text(), data))
         figures.write()
-    except (OSError, ValueError) as error:
-        print(f"readme: {error}", file=sys.stderr)
-        return 1
-    return 0
+    except ValueError as error:
+        raise LabError(f"readme: {error}") from None

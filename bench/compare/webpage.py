@@ -11,7 +11,6 @@ results.  Nothing here measures or judges.
     python3 -m bench report FOLDER   draws the page again from FOLDER/bench.json
 """
 
-import argparse
 import json
 import math
 from collections.abc import Iterator
@@ -21,7 +20,6 @@ from pathlib import Path
 import jinja2
 import matplotlib
 import numpy as np
-from rich.console import Console
 
 from tools.satcc_tools.graphs import STYLE, THIN_COLUMNS, THIN_ROWS, data_uri, render_svg
 
@@ -30,7 +28,6 @@ from .plots import goodput_dots, write_plots
 from .tables import (
     ON_ACK, beside_table, beside_title, buffer_note, check_lines, cost_breakdown, cost_table,
     link_tables, log_table, long_tables, row_losses)
-from .terminal import print_tables
 
 
 def long_view(data: dict, folder: Path) -> dict:
@@ -219,12 +216,5 @@ def write_json(data: dict, folder: Path, name: str = "bench.json") -> Path:
     return path
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python3 -m bench report", description="Draw the report again from a folder's bench.json.")
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args(words).folder
-    data = json.loads((folder / "bench.json").read_text(encoding="utf-8"))
-    print_tables(data, Console())
-    print(write_report(data, folder))
-    return 0
+def read_json(folder: Path, name: str = "bench.json") -> dict:
+    return json.loads((folder / name).read_text(encoding="utf-8"))

@@ -7,16 +7,18 @@ and the table is printed and not written.
 
 import argparse
 
-from rich.console import Console
-
 from ..errors import LabError
-from ..lab import machine
 from ..paths import TOP
 from ..status import commit, status_of
-from . import kernels, results, table
 
 
-def work(arguments, console: Console) -> int:
+def work(arguments) -> int:
+    """Try the kernels.  The imports are here because they are slow, and --help needs none."""
+    from rich.console import Console
+
+    from ..lab import machine
+    from . import kernels, results, table
+    console = Console(highlight=False)
     matrix = kernels.load()
     chosen = kernels.chosen(matrix, arguments.series)
     failed = []
@@ -47,4 +49,4 @@ def main(words: list[str]) -> int:
     parser.add_argument("series", nargs="*", help="kernels of kernels.toml (all)")
     parser.add_argument("--fresh", action="store_true", help="ignore kept results")
     arguments = parser.parse_args(words)
-    return status_of("matrix", lambda: work(arguments, Console(highlight=False)))
+    return status_of("matrix", lambda: work(arguments))

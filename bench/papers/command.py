@@ -11,42 +11,7 @@
 import argparse
 from pathlib import Path
 
-from rich.console import Console
-
-from ..errors import LabError
-from ..lab.play import Lab
-from ..paths import TOP
 from ..status import status_of
-from . import cell, experiment, plan
-
-
-def cells_of(experiment_id: str, labels: list[str]) -> tuple[experiment.Experiment, list]:
-    """An experiment by paper/name, and its cells that have all of these labels, each AXIS=LABEL."""
-    paper, _, name = experiment_id.partition("/")
-    chosen = [one for one in experiment.load_all([paper]) if one.name == name]
-    if not chosen:
-        raise LabError(f"no experiment {experiment_id}; python3 -m bench papers list prints them")
-    asked = dict(label.split("=", 1) for label in labels if "=" in label)
-    cells = [cell for cell in chosen[0].cells if asked.items() <= cell.labels.items()
-             and cell.scenario and not cell.formula]
-    if not cells or len(asked) < len(labels):
-        axes = "; ".join(f"{axis.name}={' or '.join(axis.labels)}" for axis in chosen[0].axes)
-        raise LabError(f"{experiment_id}: no cell with {', '.join(labels)}; its axes: {axes}")
-    return chosen[0], cells
-
-
-def play_cells(arguments, console: Console) -> int:
-    """Play the cells that the labels name, and print each value beside the paper's."""
-    chosen, cells = cells_of(arguments.experiment, arguments.label)
-    lab = Lab(arguments.kernel, plan.extras([chosen]))
-    for one in cells:
-        value, run = cell.value_of(lab, chosen, one, arguments.seed)
-        paper_value = chosen.paper_values.get(chosen.key(one))
-        of_paper = f", the paper: {paper_value}" if paper_value is not None else ""
-        labels = ", ".join(f"{axis}={label}" for axis, label in one.labels.items())
-        console.print(f"{chosen.id}: {labels}: {value} {chosen.unit}{of_paper}; "
-                      f"{run.folder.relative_to(TOP)}")
-    return 0
 
 
 def main(words: list[str]) -> int:
@@ -60,7 +25,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel: 6.1 or 6.12")
     parser.add_argument("--profile", help="Snakemake profile that says where and how jobs run")
     parser.add_argument("--cores", type=int, help="number of this machine's cores to use (all)")
-    parser.add_argument("--results", type=Path, default=plan.RESULTS, help="folder for the results")
+    parser.add_argument("--results", type=Path,
+                        help="folder for the results (results/papers)")
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("list", help="list experiments, their cells and runs, and the time they take")
     commands.add_parser("link", help="calibrate the emulated link")
@@ -72,14 +38,19 @@ def main(words: list[str]) -> int:
     one = commands.add_parser("cell", help="play one job of the plan (Snakemake calls this)")
     one.add_argument("job")
     arguments = parser.parse_args(words)
-    arguments.results = arguments.results.resolve()
     if arguments.seeds is not None and arguments.seeds < 1:
         parser.error("--seeds: at least 1")
+    return status_of("papers", lambda: work(arguments))
+
+
+def work(arguments) -> int:
+    """Do what the arguments ask.  The imports are here because they are slow: --help needs none, and a
+    job not those that draw and judge."""
+    from rich.console import Console
+
+    from . import cell, plan, play
+    arguments.results = (arguments.results or plan.RESULTS).resolve()
     console = Console(highlight=False, soft_wrap=True)
-    return status_of("papers", lambda: work(arguments, console))
-
-
-def work(arguments, console: Console) -> int:
     if arguments.command == "cell":
         cell.play(arguments.job, arguments.results)
         return 0
@@ -87,8 +58,8 @@ def work(arguments, console: Console) -> int:
         cell.calibrate_link(arguments.results)
         return 0
     if arguments.command == "play":
-        return play_cells(arguments, console)
-    from . import rounds                # slow to import, and not needed by a job
+        return play.play_cells(arguments, console)
+    from . import rounds
     if arguments.command == "report":
         return rounds.report_now(arguments)
     if arguments.command == "list":

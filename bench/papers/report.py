@@ -15,10 +15,8 @@ import re
 import subprocess
 from pathlib import Path
 
-import jinja2
-
 from ..paths import TOP
-from . import experiment, figures, results, tables, verdict
+from . import experiment, results, tables, verdict
 from .results import Results
 
 HERE = Path(__file__).resolve().parent
@@ -34,8 +32,9 @@ def read(folder: Path) -> dict:
     return json.loads((folder / "papers.json").read_text(encoding="utf-8"))
 
 
-def _environment() -> jinja2.Environment:
-    """The template environment; its functions are for the layout only."""
+def _environment():
+    """The template environment of jinja2; its functions are for the layout only."""
+    import jinja2               # here, as figures below, since `papers list` imports this file
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE), trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined, autoescape=lambda name: "html" in name)
@@ -49,6 +48,7 @@ def _environment() -> jinja2.Environment:
 
 def write(measured: Results, about: dict, folder: Path) -> dict:
     """Write every page, and return the data."""
+    from . import figures
     data = {"about": about, **measured.as_dict()}
     counts = results.counts(data)
     pictures = {f"{experiment.paper}/{experiment.name}": [

@@ -12,8 +12,8 @@ import sys
 import pytest
 from rich.console import Console
 
-from bench import commands as command
-from bench.__main__ import OF_COMMANDS, PROGRAMS
+from bench import commands
+from bench.__main__ import COMMANDS, PROGRAMS, command_line, main
 from bench.errors import LabError
 from bench.paths import TOP
 from bench.record import pcap
@@ -38,7 +38,7 @@ HOSTED = {
     (["--kernel", "6.12", "run", "--kernel", "6.1", "a.toml"], (False, "6.1", "geo")),
     (["run", "a.toml"], (False, "6.1", "geo")), ([], (False, "6.1", "geo"))])
 def test_options_stand_before_run_or_behind_it(words, wanted):
-    arguments = command.command_line().parse_args(words)
+    arguments = command_line().parse_args(words)
     assert (arguments.fresh, arguments.kernel, arguments.name) == wanted
 
 
@@ -51,7 +51,7 @@ def bench_without(module, tmp_path, *words):
 
 @pytest.mark.parametrize("module", ["numpy", "rich", "pydantic"])
 def test_a_missing_package_is_one_line(tmp_path, module):
-    done = bench_without(module, tmp_path, "run", "--help")
+    done = bench_without(module, tmp_path, "run", "a.toml")
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == f"bench: no Python module {module}: run tools/setup, then " \
                           "/usr/bin/python3 -m bench\n"
@@ -61,7 +61,25 @@ def test_help_lists_every_command_and_needs_no_package(tmp_path):
     done = bench_without("numpy", tmp_path, "--help")
     assert done.returncode == 0 and done.stderr == ""
     listed = re.findall(r"^  (\w+) ", done.stdout, re.M)
-    assert {*PROGRAMS, *OF_COMMANDS} == set(listed)
+    assert {*PROGRAMS, *filter(None, COMMANDS)} == set(listed)
+
+
+HEAVY = ("numpy", "matplotlib", "scipy", "jinja2", "pydantic")
+
+
+@pytest.mark.parametrize("words", [
+    *([name] for name in COMMANDS if name), ["--fresh"], ["papers"], ["papers", "play"], ["matrix"]])
+def test_the_help_of_a_command_imports_nothing_slow(tmp_path, words):
+    for module in HEAVY:
+        (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(name={module!r})\n")
+    done = bench_without("rich", tmp_path, *words, "--help")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("usage: ")
+
+
+@pytest.mark.parametrize("module", ["matplotlib", "jinja2"])
+def test_the_list_of_papers_imports_nothing_that_draws(tmp_path, module):
+    done = bench_without(module, tmp_path, "papers", "--paper", "marchese/table1", "list")
+    assert (done.returncode, done.stderr) == (0, "") and "marchese/table1: " in done.stdout
 
 
 def test_an_unknown_command_is_one_line(tmp_path):
@@ -105,7 +123,7 @@ def run(tmp_path):
 
 
 def test_each_flow_is_described_from_a_capture_or_its_senders_counters(run):
-    lines = [command.describe(run(), number) for number in range(5)]
+    lines = [commands.describe(run(), number) for number in range(5)]
     assert lines[0].startswith("1000 bytes in 0.200 s (ideal 0.001 s), 1 retransmissions")
     assert lines[1:] == [
         "5001 bytes in 1.500 s of sending, by wired, 3 retransmissions",
@@ -116,7 +134,7 @@ def test_each_flow_is_described_from_a_capture_or_its_senders_counters(run):
 
 @pytest.mark.parametrize("more", [{"capture": False}, {"captures": ["bottleneck"]}, {"captures": []}])
 def test_without_a_senders_capture_tcp_info_is_used(run, more):
-    assert command.describe(run(**more), 0) == \
+    assert commands.describe(run(**more), 0) == \
         "1001 bytes in 0.200 s of sending, by sender, 1 retransmissions"
 
 
@@ -126,12 +144,12 @@ def test_without_a_senders_capture_tcp_info_is_used(run, more):
 def test_run_prints_a_line_for_each_flow(run, tmp_path, monkeypatch, hops, drops):
     """With a bottleneck and without."""
     played = run(hop=hops)
-    monkeypatch.setattr(command, "TOP", tmp_path.parent)
-    monkeypatch.setattr(command, "Lab", lambda kernel, extras: type(
+    monkeypatch.setattr(commands, "TOP", tmp_path.parent)
+    monkeypatch.setattr(commands, "Lab", lambda kernel, extras: type(
         "Lab", (), {"run": lambda self, chosen, use_cache, stub: played})())
-    monkeypatch.setattr(command.scenario, "load", lambda path: played.scenario)
+    monkeypatch.setattr(commands.scenario, "load", lambda path: played.scenario)
     console = Console(file=io.StringIO(), width=120, highlight=False)
-    command.run_one(command.command_line().parse_args(["run", "a.toml", "--seed", "3"]), console)
+    commands.run_one(command_line().parse_args(["run", "a.toml", "--seed", "3"]), console)
     output = console.file.getvalue()
     assert [f"  flow {number} " in output for number in range(5)] == 5 * [True]
     assert ("queue drops" in output) == bool(drops) and (drops or "") in output
@@ -143,13 +161,13 @@ def test_run_prints_a_line_for_each_flow(run, tmp_path, monkeypatch, hops, drops
 def test_policies_are_given_to_all_flows_or_one_by_one(names, policies):
     base = scenario.from_dict({"title": "two", "hop": [{"name": "r"}], "flow": [
         {"cc": "reno", "bytes": 1}, {"cc": "reno", "bytes": 1}]})
-    assert [flow.cc for flow in command.with_policies(base, names).flows] == policies
+    assert [flow.cc for flow in commands.with_policies(base, names).flows] == policies
     with pytest.raises(LabError, match="3 names for 2 flows"):
-        command.with_policies(base, ["bbr", "cubic", "reno"])
+        commands.with_policies(base, ["bbr", "cubic", "reno"])
 
 
 def test_a_seed_out_of_range_is_one_line(monkeypatch, run, capsys):
-    monkeypatch.setattr(command.scenario, "load", lambda path: run().scenario)
-    assert command.main(["run", "a.toml", "--seed=-1"]) == 1
+    monkeypatch.setattr(commands.scenario, "load", lambda path: run().scenario)
+    assert main(["run", "a.toml", "--seed=-1"]) == 1
     assert capsys.readouterr().err == \
         "bench: Two hosts: seed = -1: a whole number from 0 to 1000000000\n"

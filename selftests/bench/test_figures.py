@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from bench.__main__ import main
 from bench.compare import comparison, figures, readme
 from bench.paths import TOP
 from selftests.bench.test_readme import make_all
@@ -83,11 +84,11 @@ def test_the_command_writes_the_file(tmp_path, monkeypatch, capsys):
     file = tmp_path / "figures.json"
     monkeypatch.setattr(figures, "FILE", file)
     monkeypatch.setattr(readme, "PAGES", ())
-    assert readme.main([str(tmp_path)]) == 1 and not file.exists()
-    assert "no geo/bench.json" in capsys.readouterr().err
+    assert main(["readme", str(tmp_path)]) == 1 and not file.exists()
+    assert capsys.readouterr().err.startswith(f"bench: readme: {tmp_path}: no geo/bench.json")
     (tmp_path / "geo").mkdir()
     (tmp_path / "geo/bench.json").write_text(json.dumps({"links": []}))
-    assert readme.main([str(tmp_path)]) == 0
+    assert main(["readme", str(tmp_path)]) == 0
     assert file.read_bytes() == (TOP / "tools/satcc_operate/figures.json").read_bytes()
 
 
@@ -95,7 +96,7 @@ def test_the_file_alone_leaves_the_pages(tmp_path, monkeypatch):
     """And a page without a table is refused."""
     monkeypatch.setattr(readme, "PAGES", (tmp_path / "nosuch.md",))
     monkeypatch.setattr(figures, "FILE", tmp_path / "figures.json")
-    assert readme.main(["--figures"]) == 0 and (tmp_path / "figures.json").exists()
+    assert main(["readme", "--figures"]) == 0 and (tmp_path / "figures.json").exists()
     with pytest.raises(ValueError, match="no table beside"):
         figures.of(PAGE.replace("table: beside", "table: other"))
     with pytest.raises(ValueError, match="has no line with its source"):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench.errors import LabError
-from bench.lab import packages, roots
+from bench.lab import machine, packages, roots
 from bench.matrix import checks, command, kernels, results, table
 from bench.matrix.checks import Check, Finding
 from bench.paths import TOP, policies
@@ -285,7 +285,7 @@ def test_the_command_writes_the_page_only_for_all_kernels(asked, monkeypatch, tm
     page.write_text(PAGE)
     monkeypatch.setattr(table, "PAGE", page)
     monkeypatch.setattr(command, "TOP", tmp_path)
-    monkeypatch.setattr(command.machine, "qemu_version", lambda: "7.2.22")
+    monkeypatch.setattr(machine, "qemu_version", lambda: "7.2.22")
     assert command.main(["6.1"]) == 0 and page.read_text() == PAGE
     assert "| 6.1.0-1-amd64 |" in capsys.readouterr().out
     assert command.main([]) == 1            # 5.10 cannot be had, the others can

@@ -23,7 +23,7 @@ from bench.errors import LabError
 from bench.lab import image
 from bench.measure import facts, metrics, received, statistics
 from bench.papers import (
-    cell, command, experiment, figures, plan, report, results, tables, verdict, workflow)
+    cell, experiment, figures, plan, play, report, results, tables, verdict, workflow)
 from bench.paths import TOP
 from bench.scenario import satellite, scenario
 
@@ -301,21 +301,21 @@ def test_one_experiment_is_chosen_with_those_it_is_computed_from():
 ])
 def test_an_unknown_cell_is_an_error_with_the_axes(words, error):
     with pytest.raises(LabError, match=error):
-        command.cells_of(words[0], words[1:])
+        play.cells_of(words[0], words[1:])
 
 
 def test_one_cell_is_played_by_its_labels(monkeypatch):
     """Its value is printed beside the paper's."""
-    chosen, cells = command.cells_of("marchese/table1", ["TCP=MTSI"])
+    chosen, cells = play.cells_of("marchese/table1", ["TCP=MTSI"])
     assert cells and all(cell.labels["TCP"] == "MTSI" for cell in cells)
     played = []
-    monkeypatch.setattr(command, "Lab", lambda *arguments: None)
+    monkeypatch.setattr(play, "Lab", lambda *arguments: None)
     run = types.SimpleNamespace(folder=TOP / "build/runs/1")
-    monkeypatch.setattr(command.cell, "value_of", lambda lab, experiment, cell, seed: (
+    monkeypatch.setattr(play.cell, "value_of", lambda lab, experiment, cell, seed: (
         played.append((cell.labels, seed)) or 1.5, run))
     console = Console(file=io.StringIO(), width=200)
-    command.play_cells(types.SimpleNamespace(experiment="marchese/table1", label=["TCP=MTSI"], seed=2,
-                                             kernel="6.1"), console)
+    play.play_cells(types.SimpleNamespace(experiment="marchese/table1", label=["TCP=MTSI"], seed=2,
+                                          kernel="6.1"), console)
     assert played == [(cell.labels, 2) for cell in cells]
     stated = chosen.paper_values[chosen.key(cells[0])]
     assert f"1.5 {chosen.unit}, the paper: {stated}; build/runs/1" in console.file.getvalue()

@@ -118,6 +118,12 @@ def with_unit(units):
     return parse
 
 
+def add_path(parser):
+    """The options that describe a path, of tune and of choose."""
+    parser.add_argument("--rate", type=with_unit(tune.UNITS), metavar="RATE", help="10mbit, 1.5gbit")
+    parser.add_argument("--rtt", type=with_unit(tune.TIMES), metavar="TIME", help="600ms, 0.6s")
+
+
 def add_tune(commands, shared):
     parser = add_command(commands, "tune", tune.run,
                          "print the sysctls that a host needs for a path, as a file for sysctl.d",
@@ -125,8 +131,7 @@ def add_tune(commands, shared):
                           "satcc tune --rate 10mbit --rtt 600ms > /etc/sysctl.d/90-satcc-path.conf",
                           "satcc tune --rate 10mbit --rtt 600ms --flows 4 --apply",
                           "satcc tune --undo"], [shared])
-    parser.add_argument("--rate", type=with_unit(tune.UNITS), metavar="RATE", help="10mbit, 1.5gbit")
-    parser.add_argument("--rtt", type=with_unit(tune.TIMES), metavar="TIME", help="600ms, 0.6s")
+    add_path(parser)
     parser.add_argument("--flows", type=whole(1, 1000000, "a number of connections"), default=1,
                         metavar="N", help="connections that share the path; default: 1")
     action = parser.add_mutually_exclusive_group()
@@ -163,8 +168,7 @@ def add_choose(commands, shared):
                           "satcc choose --probe 203.0.113.1             # runs: iperf3 -s",
                           "satcc choose --probe 203.0.113.1 --rate 20mbit --json | jq -r .policy"],
                          [shared])
-    parser.add_argument("--rate", type=with_unit(tune.UNITS), metavar="RATE", help="10mbit, 1.5gbit")
-    parser.add_argument("--rtt", type=with_unit(tune.TIMES), metavar="TIME", help="600ms, 0.6s")
+    add_path(parser)
     parser.add_argument("--loss", type=percent, metavar="PERCENT",
                         help="random loss of the path; default: what --probe measures, else 0")
     parser.add_argument("--cross", choices=("none", "cubic"), default="cubic",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The columns of satcc-log's table, for the writer, the readers and the manual page."""
+"""The columns of satcc-log's table, for the writer and the readers."""
 
 from collections import namedtuple
 
@@ -7,9 +7,6 @@ SEGMENT, ACK, WINDOW = "segment_sent", "ack_received", "cwnd_changed"
 EVENTS = (SEGMENT, ACK, WINDOW)
 MISSED = "missed"           # ev of a row that stands for missing records
 SYN = 2                     # bit of the column flags
-
-# Fields of the events that only filters need; saddr and daddr have the same addresses.
-FOR_FILTERS = ("saddr4", "daddr4", "saddr6", "daddr6")
 
 # Names by number, as in enum tcp_ca_state and satcc_log.h.
 CA_STATES = ("Open", "Disorder", "CWR", "Recovery", "Loss")
@@ -91,14 +88,3 @@ NAMES = tuple(column.name for column in COLUMNS)
 def fields(event):
     """The names of the fields of an event that the table needs."""
     return [column.field for column in COLUMNS if column.field and event in column.events]
-
-
-def manual():
-    """The columns as the lines of a mdoc list, for satcc-log.1."""
-    letters = {SEGMENT: "s", ACK: "a", WINDOW: "w", MISSED: "m"}
-    lines = []
-    for column in COLUMNS:
-        whose = "".join(letters[event] for event in ALL if event in column.events)
-        unit = f", {column.unit}" if column.unit else ""
-        lines += [f".It {column.name} Pq {whose}{unit}", column.meaning]
-    return "\n".join(lines) + "\n"

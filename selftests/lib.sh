@@ -37,6 +37,18 @@ fails() {
 	! "$@"
 }
 
+# await COMMAND [ARGUMENT...]: wait until the command succeeds, 5 s at most
+await() {
+	for _ in $(seq 50); do
+		"$@" >/dev/null 2>&1 && return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+# The number of the kernel's messages about its own faults.
+splats() { dmesg | grep -cE 'BUG:|WARNING:|Oops|refcount'; }
+
 finish() {
 	if [ "$tap_number" != "$tap_planned" ]; then
 		echo "# planned $tap_planned tests, ran $tap_number"

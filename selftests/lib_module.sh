@@ -31,19 +31,9 @@ cleanup() {
 DEFAULT_CC=/proc/sys/net/ipv4/tcp_congestion_control
 default_before=$(cat $DEFAULT_CC)
 trap cleanup EXIT
-splats() { dmesg | grep -cE 'BUG:|WARNING:|Oops|refcount'; }
 splats_before=$(splats)
 ip netns add $NS || skip_all "no network namespaces"
 ip -n $NS link set lo up
-
-# until COMMAND succeeds, 5 s at most
-await() {
-	for _ in $(seq 50); do
-		"$@" >/dev/null 2>&1 && return 0
-		sleep 0.1
-	done
-	return 1
-}
 
 is_listed() { grep -qw "$1" /proc/sys/net/ipv4/tcp_available_congestion_control; }
 is_loaded() { [ -d "/sys/module/$MODULE" ]; }

@@ -24,7 +24,6 @@ done
 modprobe -n $MODULE 2>/dev/null || skip_all "no module $MODULE"
 [ -d $TRACING/instances ] || skip_all "no tracefs in $TRACING"
 
-splats() { dmesg | grep -cE 'BUG:|WARNING:|Oops|refcount'; }
 cleanup() {
 	for pid in $(ip netns pids $NS 2>/dev/null); do
 		kill "$pid" 2>/dev/null
@@ -40,14 +39,6 @@ ip -n $NS link set lo up
 mkdir "$T" || skip_all "no instances of tracing"
 netns=$(ip netns exec $NS stat -L -c %i /proc/self/ns/net)
 
-# until COMMAND succeeds, 5 s at most
-await() {
-	for _ in $(seq 50); do
-		"$@" >/dev/null 2>&1 && return 0
-		sleep 0.1
-	done
-	return 1
-}
 # connections to port $1, one after the other, until the namespace's programs are killed
 traffic() {
 	ip netns exec $NS sh -c "while :; do iperf3 -s -1 -p $1; done" >/dev/null 2>&1 &

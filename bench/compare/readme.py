@@ -273,7 +273,7 @@ def source(data: dict, name: str, experiment: str | None = None) -> str:
                 f"commit {about['commit'] or 'unknown'}. {seeds_text(played)})\n")
     about = data[name]["about"] if name == "acceptance" else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
-    chance = "Each figure is of one run: no chance is in it." \
+    chance = "Each figure is from one run, in which nothing is random." \
         if name in ("beside", "harm", "cost") else \
         "With random loss a figure is the median of three seeds; without it, of one run."
     return (f"{note}\n(`{about['command']}`, Linux {about['kernel']}, {about['emulator']}, commit "

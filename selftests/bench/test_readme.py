@@ -66,7 +66,7 @@ def test_a_policys_harm_stands_beside_bbrs_and_the_rivals_own():
             row, = [row for row in link["rows"] if row["policy"] == name]
             assert cells[3 * nth:3 * nth + 3] == [
                 readme.text_of(row["rival_mbit"]), f"{row['rival_pct']:.0f}", f"{row['drops']:.0f}"]
-    assert "Each figure is of one run: no chance is in it." in text
+    assert "Each figure is from one run, in which nothing is random." in text
 
 
 def test_the_summary_has_the_large_tables_figures(text):

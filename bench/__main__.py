@@ -19,15 +19,15 @@ usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes
   run         play one scenario file
   again       play a job again, from its folder in build/failed or build/kept
   geo         play public satellite accesses: make geo
-  papers      run the papers' experiments again: make papers
-  matrix      try the modules on several kernels: make matrix
+  papers      play the papers' experiments: make papers
+  matrix      build, load and play the modules on several kernels: make matrix
   report      draw the report of a comparison again
   readme      write the READMEs' tables, and the figures of satcc choose, from the results
   oracle      recompute every window of a kept run
-  calibrate   compare the emulated link with what its scenario claims
-  boots       boot the guest many times and compare its memory
-  links       write the data file of a hundred random links
-  prune       remove kept runs of other images and emulators
+  calibrate   compare the emulated link with its scenario
+  boots       boot the guest many times and compare its memory after each boot
+  links       write the scenario file of a hundred random links
+  prune       remove kept runs of images and emulators that are no longer used
 
 options of the comparison:
   --kernel SERIES   series of the packaged kernel: 6.1 (default), 6.12, 5.10, newest; -rt for PREEMPT_RT
@@ -63,8 +63,8 @@ def command_line() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command")
     one = commands.add_parser("run", help="play one scenario file")
     add_lab_options(one)        # also after `run`; a default here would override options before `run`
-    one.add_argument("file", type=Path)
-    one.add_argument("--seed", type=int)
+    one.add_argument("file", type=Path, help="the scenario: a file of bench/scenarios")
+    one.add_argument("--seed", type=int, help="seed of the random losses, in place of the scenario's")
     one.add_argument("--cc", metavar="NAME[,NAME...]",
                      help="one congestion control for all flows, or one for each flow in order")
     one.add_argument("--engine", choices=("lab", "host"), default="lab",
@@ -73,20 +73,20 @@ def command_line() -> argparse.ArgumentParser:
                      help="keep the guest's script and files in build/kept, for `again`")
     again = commands.add_parser(
         "again", help="play a job again, from its folder in build/failed or build/kept")
-    again.add_argument("folder", type=Path)
+    again.add_argument("folder", type=Path, help="as the failed run's message names it")
     for each in (one, again):
         each.add_argument("--gdb", action="store_true",
                           help="wait for gdb, with the kernel's and the modules' symbols")
     report = commands.add_parser("report", help="draw the report of a comparison again",
                                  description="Draw the report again from a folder's bench.json.")
-    report.add_argument("folder", type=Path)
+    report.add_argument("folder", type=Path, help="folder with bench.json: results/geo")
     pages = commands.add_parser(
         "readme", help="write the READMEs' tables, and the figures of satcc choose, from the results")
     pages.add_argument("folder", type=Path, nargs="?", default=RESULTS,
                        help="folder with the folders geo, papers and uses of results (results/)")
     pages.add_argument("--figures", action="store_true",
                        help="write tools/satcc_operate/figures.json alone, from the tables as they are")
-    commands.add_parser("prune", help="remove kept runs of other images and emulators")
+    commands.add_parser("prune", help="remove kept runs of images and emulators that are no longer used")
     return parser
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m bench papers: run the papers' experiments again and report.
+"""python3 -m bench papers: play the papers' experiments and write the report.
 
     play NAME    play one experiment or cell, and print the value and the paper's value
     list         list experiments, their cells and runs, and the time they take
@@ -29,14 +29,14 @@ def main(words: list[str]) -> int:
                         help="folder for the results (results/papers)")
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("list", help="list experiments, their cells and runs, and the time they take")
-    commands.add_parser("link", help="calibrate the emulated link")
+    commands.add_parser("link", help="calibrate the emulated link (Snakemake calls this)")
     commands.add_parser("report", help="write the report from the runs so far")
     play = commands.add_parser("play", help="play one experiment, or only the cells with these labels")
     play.add_argument("experiment", help="as `list` prints it: marchese/table1")
-    play.add_argument("label", nargs="*", help="AXIS=LABEL")
+    play.add_argument("label", nargs="*", help="only cells with this label: AXIS=LABEL")
     play.add_argument("--seed", type=int, default=0, help="index of the seed (0: the first)")
     one = commands.add_parser("cell", help="play one job of the plan (Snakemake calls this)")
-    one.add_argument("job")
+    one.add_argument("job", help="name of the job in plan.json")
     arguments = parser.parse_args(words)
     if arguments.seeds is not None and arguments.seeds < 1:
         parser.error("--seeds: at least 1")

@@ -51,7 +51,7 @@ def shared_options():
 
 def add_status(commands, shared):
     parser = add_command(commands, "status", status.run,
-                         "show modules, selection, routes with a policy, and connections by policy",
+                         "show modules, the default, routes with a policy, and connections by policy",
                          ["satcc status", "satcc status --watch 5", "satcc status --json | jq .sockets"],
                          [shared])
     parser.add_argument("--watch", nargs="?", type=positive, const=2.0, metavar="SECONDS",
@@ -66,7 +66,7 @@ def add_route(commands, shared):
                          "satcc route list", "satcc route save"], [])
     verbs = group.add_subparsers(dest="verb", required=True, metavar="VERB")
     change = argparse.ArgumentParser(add_help=False, parents=[shared])
-    change.add_argument("--dry-run", action="store_true", help="print the commands, change nothing")
+    change.add_argument("--dry-run", action="store_true", help="print the commands and change nothing")
     add_route_verbs(verbs, shared, change)
 
 
@@ -80,18 +80,20 @@ def add_route_verbs(verbs, shared, change):
                             "satcc route del default --port 443"], [change])
     for parser in (adding, removing):
         parser.add_argument("prefix", metavar="PREFIX",
-                            help="IPv4 or IPv6; default, default6: all addresses")
+                            help="IPv4 or IPv6; default and default6 are all addresses")
         parser.add_argument("--port", type=whole(1, 65535, "a port"), metavar="N",
                             help="only connections from this local port")
     adding.add_argument("policy", metavar="POLICY", help="the congestion control; its module is loaded")
-    adding.add_argument("--lock", action="store_true", help="refuse an application's own choice")
+    adding.add_argument("--lock", action="store_true",
+                        help="override the congestion control that an application sets")
     adding.add_argument("--initcwnd", type=whole(1, 65535, "a number of segments"), metavar="N",
                         help="the initial window in segments")
     removing.add_argument("policy", nargs="?", metavar="POLICY",
                           help="refuse if the route has another policy")
     add_command(verbs, "list", route.list_routes, "list satcc's routes",
                 ["satcc route list --json"], [shared])
-    add_command(verbs, "flush", route.flush, "remove the routes and rules that satcc added, no other",
+    add_command(verbs, "flush", route.flush,
+                "remove the routes and rules that satcc added, and no others",
                 ["satcc route flush --dry-run"], [change])
     add_command(verbs, "save", route.save_routes, f"write satcc's routes to /{route.STORE}; with "
                 "--netns to routes-NAME.json beside it",
@@ -120,8 +122,10 @@ def with_unit(units):
 
 def add_path(parser):
     """The options that describe a path, of tune and of choose."""
-    parser.add_argument("--rate", type=with_unit(tune.UNITS), metavar="RATE", help="10mbit, 1.5gbit")
-    parser.add_argument("--rtt", type=with_unit(tune.TIMES), metavar="TIME", help="600ms, 0.6s")
+    parser.add_argument("--rate", type=with_unit(tune.UNITS), metavar="RATE",
+                        help="the path's rate: 10mbit, 1.5gbit")
+    parser.add_argument("--rtt", type=with_unit(tune.TIMES), metavar="TIME",
+                        help="the path's round-trip time: 600ms, 0.6s")
 
 
 def add_tune(commands, shared):

@@ -1,12 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m bench papers: play the papers' experiments and write the report.
-
-    play NAME    play one experiment or cell, and print the value and the paper's value
-    list         list experiments, their cells and runs, and the time they take
-    link         calibrate the emulated link (Snakemake calls this)
-    cell JOB     play one job of the plan (Snakemake calls this)
-    report       write the report from the runs so far
-"""
+"""python3 -m bench papers: play the papers' experiments and write the report."""
 
 import argparse
 from pathlib import Path
@@ -15,8 +8,9 @@ from ..status import status_of
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m bench papers", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python3 -m bench papers",
+        description="Play the papers' experiments, all of them without a command, and write the report.")
     parser.add_argument("--paper", action="append", metavar="FOLDER[/NAME]",
                         help="only this folder of bench/scenarios, or one experiment of it with those "
                              "that it is computed from; may be given more than once")
@@ -27,12 +21,12 @@ def main(words: list[str]) -> int:
     parser.add_argument("--cores", type=int, help="number of this machine's cores to use (all)")
     parser.add_argument("--results", type=Path,
                         help="folder for the results (results/papers)")
-    commands = parser.add_subparsers(dest="command")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("list", help="list experiments, their cells and runs, and the time they take")
     commands.add_parser("link", help="calibrate the emulated link (Snakemake calls this)")
     commands.add_parser("report", help="write the report from the runs so far")
     play = commands.add_parser("play", help="play one experiment, or only the cells with these labels")
-    play.add_argument("experiment", help="as `list` prints it: marchese/table1")
+    play.add_argument("experiment", help="its name as `list` prints it: marchese/table1")
     play.add_argument("label", nargs="*", help="only cells with this label: AXIS=LABEL")
     play.add_argument("--seed", type=int, default=0, help="index of the seed (0: the first)")
     one = commands.add_parser("cell", help="play one job of the plan (Snakemake calls this)")

@@ -948,9 +948,11 @@ def test_numbers_are_made_plain():
 
 
 def test_papers_list_prints_every_experiment():
-    done = subprocess.run([sys.executable, "-m", "bench", "papers", "--help"], text=True,
+    done = subprocess.run([sys.executable, "-m", "bench", "papers", "list"], text=True,
                           capture_output=True, cwd=Path(__file__).parents[2])
-    assert done.returncode == 0 and "cell JOB" in done.stdout
+    assert done.returncode == 0, done.stderr
+    listed = {line.split(": ")[0] for line in done.stdout.splitlines()[:-1]}
+    assert listed == {one.id for one in experiment.load_all()}
 
 
 # ---- figures ---------------------------------------------------------------

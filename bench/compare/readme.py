@@ -25,9 +25,9 @@ from ..paths import TOP
 from . import figures, geo, tables
 
 BLOCK = re.compile(r"(<!-- table: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
-IDEAL = "no sender can beat, by the link"
+IDEAL = "limit of the link"
 RECEIVERS = {"receiver": "without congestion control",
-             "stock": "the same, to a stock receiver"}
+             "stock": "the same, with a stock receiver"}
 PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md", TOP / "modules" / "README-satcc.md",
          TOP / "modules" / "RESULTS-satcc.md",
          *(TOP / policy / "README.md" for policy in ("hybla", "mtsi", "ibk", "constant_rate",
@@ -243,9 +243,10 @@ def goal(data: dict, name: str) -> str | None:
 
 
 # Explanations of table heads.
-NOTES = {"links": "held: of the largest transfer, the time its sender waited for the receiver's\n"
-                  "window, which Linux opens from 64 kB on. Without control a sender has no\n"
-                  "other limit; it is no floor, for a policy may be faster than its bursts.\n"}
+NOTES = {"links": "\"Held\" is the time in which the sender of the largest transfer waited for the\n"
+                  "receiver's window, which Linux opens from 64 kB on. Only this window and the\n"
+                  "link limit a sender without congestion control. A policy may still be faster,\n"
+                  "because such a sender sends in bursts.\n"}
 
 
 def seeds_text(experiments: list[dict]) -> str:

@@ -227,7 +227,7 @@ papers:
 goals:
 	@./tools/setup papers
 	@$(PYTHON) -m bench papers --kernel $(KERNEL) $(if $(ONLY),$(addprefix --paper satcc/,$(ONLY)),--paper satcc) \
-		$(if $(SEEDS),--seeds $(SEEDS)) --results results/goals \
+		$(if $(SEEDS),--seeds $(SEEDS) --budget 0) --results results/goals \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
 .PHONY: uses

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from ..status import status_of
 
+BUDGET_MIN = 80
+
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
@@ -16,6 +18,9 @@ def main(words: list[str]) -> int:
                              "that it is computed from; may be given more than once")
     parser.add_argument("--seeds", type=int,
                         help="seeds in the first round (the experiment's own number, or 1)")
+    parser.add_argument("--budget", type=int, metavar="MINUTES", default=BUDGET_MIN,
+                        help="expected minutes on two cores up to which later rounds play more seeds "
+                             f"({BUDGET_MIN})")
     parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel: 6.1 or 6.12")
     parser.add_argument("--profile", help="Snakemake profile that says where and how jobs run")
     parser.add_argument("--cores", type=int, help="number of this machine's cores to use (all)")

@@ -61,7 +61,7 @@ def _rounds(chosen: list, arguments, console: Console) -> tuple[results.Results,
         if kept is None:
             kept = sum(plan.cell_path(job, arguments.results).exists() for job in planned["jobs"])
         console.print(f"{len(planned['jobs'])} runs, {seeds.expected_s(planned) / 60:.0f} min on two "
-                      f"cores if none is kept; with more seeds at most {seeds.BUDGET_S / 60:.0f} min")
+                      f"cores if none is kept; with more seeds at most {arguments.budget} min")
         try:
             workflow.run(planned, arguments.results, console, arguments.cores, arguments.profile)
         except LabError:
@@ -69,7 +69,7 @@ def _rounds(chosen: list, arguments, console: Console) -> tuple[results.Results,
             raise
         data = report.read(arguments.results)
         measured = results.Results(planned, chosen, arguments.results)
-        extra = seeds.more(measured, data)
+        extra = seeds.more(measured, data, arguments.budget * 60)
         if not extra:
             return measured, data, kept
         more |= extra
@@ -109,5 +109,5 @@ def show_list(arguments, console: Console) -> int:
         runs |= own
     console.print(f"{len(runs)} runs in all, {seeds.on_two_cores_s(runs.values()) / 60:.0f} min on two "
                   f"cores; then more seeds where chance leaves a verdict open, up to "
-                  f"{seeds.BUDGET_S / 60:.0f} min in all")
+                  f"{arguments.budget} min in all")
     return 0

@@ -18,7 +18,6 @@ from .workflow import LINK_WALL_S
 
 FIRST_SEEDS = 3             # Student's factor at 95 % is 12.7 for two values, 4.3 for three
 CORES = 2
-BUDGET_S = 80 * 60
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def on_two_cores_s(expected_wall_s) -> float:
     return (LINK_WALL_S + sum(expected_wall_s)) / CORES
 
 
-def more(measured: Results, data: dict, budget_s: float = BUDGET_S) -> dict[str, int]:
+def more(measured: Results, data: dict, budget_s: float) -> dict[str, int]:
     """The scenario's digest -> number of seeds in the next round, for the runs that get more."""
     have = _have(measured)
     left = budget_s - expected_s(measured.plan)

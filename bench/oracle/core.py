@@ -314,6 +314,9 @@ class Flow:
         """
         last, state = self.last, state_after(self.last)
         reduced = max(cwnd, call.in_flight_old + 1, last.in_flight + 1)
+        if not call.sack_ok:
+            # Dupacks count as segments that arrived, and a partial ACK forgets them.
+            reduced = max(reduced, call.packets_out + 1)
         if ssthresh < INFINITE:
             reduced = max(reduced, ssthresh)
         else:               # the policy was set during the recovery: in flight, delivered, and 1

@@ -216,6 +216,16 @@ def reduction(kind=Ibk):
     return tale
 
 
+@pytest.mark.parametrize("sack_ok, cwnd, fine", [(0, 81, True), (0, 82, False), (1, 81, False)])
+def test_a_partial_ack_without_sack_brings_back_the_flight(sack_ok, cwnd, fine):
+    """Dupacks had counted as segments that arrived: cwnd follows the flight, to all 80 sent."""
+    tale = reduction()
+    tale.call(SET_STATE, arg=RECOVERY)
+    tale.base |= {"cwnd": cwnd, "packets_out": 80, "sack_ok": sack_ok}
+    tale.call(SSTHRESH)
+    assert tale.first_wrong() == (None if fine else (5, "cwnd before the call"))
+
+
 def undone(cwnd, ssthresh):
     tale = reduction()
     assert tale.call(UNDO).ret == 100

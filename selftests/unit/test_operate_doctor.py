@@ -494,6 +494,27 @@ def test_the_copied_route_is_gone(host):
     check_and_mend(host, "route-stale", "is gone")
 
 
+def lose_policy(net, prefix):
+    """What is left of a route of satcc's when the module of its policy is unloaded."""
+    net.ip("route", "replace", prefix, "via", "192.0.2.2", "dev", "v0", "proto", "167")
+
+
+def test_a_route_whose_module_was_unloaded(host):
+    """The saved file names the module to load; without it, the operator knows the policy."""
+    lose_policy(host, PREFIX)
+    finding, = findings(host)
+    assert (finding["name"], finding["mend"]) == ("policy-unloaded", "modprobe tcp_cubic")
+    host.satcc("route", "add", "203.0.114.0/24", "cubic", check=True)
+    host.satcc("route", "add", PREFIX, "cubic", check=True)
+    lose_policy(host, "203.0.114.0/24")
+    finding, = findings(host)
+    assert finding["mend"] == "satcc route add 203.0.114.0/24 POLICY"
+    assert "203.0.114.0/24 has lost its policy" in finding["text"]
+    host.satcc("route", "add", "203.0.114.0/24", "cubic", check=True)
+    host.satcc("route", "save", check=True)
+    assert findings(host) == []
+
+
 def test_a_route_is_not_saved(host):
     host.satcc("route", "add", "203.0.114.0/24", "cubic", check=True)
     check_and_mend(host, "route-not-saved", "203.0.114.0/24")

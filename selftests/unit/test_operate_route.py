@@ -450,6 +450,27 @@ def test_restore_refuses_a_bad_file_before_a_route_is_changed(net, tmp_path, tex
     assert done.returncode == 1 and reason in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_a_route_that_has_lost_its_policy_is_not_saved(net, tmp_path):
+    """Unloading the module takes the policy from the route: the file keeps it, `list` shows the loss."""
+    net.root = tmp_path
+    (tmp_path / "proc").symlink_to("/proc")
+    net.satcc("route", "add", PREFIX, "cubic", check=True)
+    net.satcc("route", "save", check=True)
+    before = (tmp_path / "etc/satcc/routes.json").read_text()
+    net.ip("route", "replace", PREFIX, "via", "192.0.2.2", "dev", "v0", "proto", "167")
+    for words in ((), ("--dry-run",)):
+        done = net.satcc("route", "save", *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"route to {PREFIX} has lost its policy" in done.stderr and done.stderr.count("\n") == 1
+    assert (tmp_path / "etc/satcc/routes.json").read_text() == before
+    for words in (("route", "list"), ("status",)):
+        assert f"{PREFIX}  (unloaded)" in net.satcc(*words, check=True).stdout
+    assert [each["policy"] for each in net.satcc_json("route", "list")] == [None]
+    assert 'satcc_routes{policy="",by="satcc"} 1' in net.satcc("metrics", check=True).stdout
+    net.satcc("route", "restore", check=True)
+    assert own(net, PREFIX, 4)["metrics"] == [{"congestion": "cubic"}]
+
+
 # ---- refusals, dry runs ----------------------------------------------------
 
 @pytest.mark.parametrize("words, reason", [

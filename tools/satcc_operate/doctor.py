@@ -402,8 +402,23 @@ def takes_away(other, each):
     """
     on_link = not fib.gateway(other) and fib.gateway(each)
     return (other["family"] == each["family"] and other["table"] == each["table"] and not on_link
-            and not fib.policy(other) and other["protocol"] != KERNEL_PROTOCOL
+            and not fib.policy(other) and other["protocol"] != KERNEL_PROTOCOL and not fib.is_own(other)
             and fib.device(other) == fib.device(each) and other["prefix"].subnet_of(each["prefix"]))
+
+
+def routes_without_their_policy(view):
+    """Unloading a module takes its policy from the routes that have it, until it is loaded again."""
+    for each in filter(is_bare, view.routes):
+        request = route.saved_request(view.host, each)
+        yield Finding("policy-unloaded", f"satcc's route to {each['prefix']} has lost its policy, "
+                      "because the module was unloaded: new connections use the default policy",
+                      f"modprobe {policies.module_name(request.policy)}" if request else
+                      add_words(each["prefix"], "POLICY", fib.port_of(each)))
+
+
+def is_bare(each):
+    """Whether a route is satcc's and has no policy any more."""
+    return fib.is_own(each) and not fib.policy(each)
 
 
 def stale_routes(view):
@@ -439,7 +454,7 @@ def saved_routes(view):
         yield Finding("saved-file-bad", str(error), "satcc route save")
         return
     for request in in_effect:
-        if request not in saved:
+        if request.policy and request not in saved:
             yield Finding("route-not-saved", f"satcc's route to {request} would not survive a reboot",
                           "satcc route save")
     for request in saved:
@@ -590,9 +605,9 @@ def qdisc_command(qdisc):
 CHECKS = (modules_of_running_kernel, modules_of_newest_kernel, modules_without_depmod, unsigned_modules,
           stale_modules, blocked_modules, names_taken, btf, module_parameters, held_modules,
           load_at_boot,
-          selection_in_force, allowed_policies, loud_default, namespace_defaults, shadowed_routes,
-          stale_routes, saved_routes, port_routes, own_choices, tcp_options, send_buffer,
-          locked_buffers, qdisc_drops)
+          selection_in_force, allowed_policies, loud_default, namespace_defaults,
+          routes_without_their_policy, shadowed_routes, stale_routes, saved_routes, port_routes,
+          own_choices, tcp_options, send_buffer, locked_buffers, qdisc_drops)
 
 
 def examine(host):

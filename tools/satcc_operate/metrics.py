@@ -17,7 +17,7 @@ HELP = {
     "satcc_busy_seconds": "time in which live connections had data to send",
     "satcc_limited_seconds": "busy time of live connections, by cause of the limit",
     "satcc_rtt_seconds": "smoothed RTT of live connections: smallest, median, largest",
-    "satcc_routes": "routes with a policy",
+    "satcc_routes": "routes with a policy; an empty policy: lost with its module",
     "satcc_default": "1 for the default policy",
     "satcc_module": "1 for a loaded module, with its version",
     "satcc_module_references": "references to a module: by sockets, namespaces, modules",
@@ -35,7 +35,7 @@ def samples(state):
             yield "satcc_module_references", {"module": each["module"]}, each["references"]
     counts = {}
     for each in state["routes"]:
-        key = each["policy"], "satcc" if each["by_satcc"] else "other"
+        key = each["policy"] or "", "satcc" if each["by_satcc"] else "other"
         counts[key] = counts.get(key, 0) + 1
     for (policy, by), count in counts.items():
         yield "satcc_routes", {"policy": policy, "by": by}, count

@@ -286,9 +286,19 @@ def requests_in_effect(host):
                   key=lambda request: (request.prefix.version, request.prefix, request.port or 0))
 
 
+def requests_to_save(host):
+    """The requests in effect, as JSON.  Raises OperateError if a route has lost its policy."""
+    requests = requests_in_effect(host)
+    for request in requests:
+        if not request.policy:
+            raise OperateError(f"satcc's route to {request} has lost its policy, because the module was "
+                               "unloaded: load the module or add the route again first")
+    return [request.as_json() for request in requests]
+
+
 def save(host):
     """Replace the file by the requests in effect.  Returns their number.  Raises OperateError."""
-    listed = [request.as_json() for request in requests_in_effect(host)]
+    listed = requests_to_save(host)
     host.write_whole(store_file(host), json.dumps(
         {"version": STORE_VERSION, "routes": listed}, indent=2) + "\n")
     return len(listed)
@@ -311,6 +321,15 @@ def stored(host):
     if len(set(places)) < len(places):
         raise OperateError(f"/{name} has a prefix twice")
     return requests
+
+
+def saved_request(host, chosen):
+    """The request in the file for one of satcc's routes; None without one, or if the file is bad."""
+    try:
+        return next((request for request in stored(host) or []
+                     if (request.prefix, request.port) == (chosen["prefix"], fib.port_of(chosen))), None)
+    except OperateError:
+        return None
 
 
 def stored_request(member):
@@ -386,7 +405,7 @@ def list_routes(host, options):
 def save_routes(host, options):
     """satcc route save"""
     if options.dry_run:
-        listed = [request.as_json() for request in requests_in_effect(host)]
+        listed = requests_to_save(host)
         print(json.dumps({"version": STORE_VERSION, "routes": listed}, indent=2))
         return 0
     count = save(host)

@@ -8,6 +8,7 @@ import time
 from . import fib, policies, sockets
 
 CLEAR = "\033[H\033[J"
+UNLOADED = "(unloaded)"         # in place of a policy that a route has lost with its module
 
 
 def gather(host):
@@ -35,9 +36,10 @@ def module(host, policy):
 
 
 def policy_routes(host):
-    """The unicast routes with a policy, of both families and all tables."""
+    """The unicast routes with a policy, and satcc's that have lost it, of both families, all tables."""
     return [described(route) for family in fib.families()
-            for route in fib.routes(host, family, "table", "all") if fib.policy(route)]
+            for route in fib.routes(host, family, "table", "all")
+            if fib.policy(route) or fib.is_own(route)]
 
 
 def described(route):
@@ -60,8 +62,8 @@ def table(head, rows):
 
 def route_table(listed):
     return table(["PREFIX", "POLICY", "LOCK", "PORT", "VIA", "DEV", "INITCWND", "BY"],
-                 [[route["prefix"], route["policy"], "yes" if route["lock"] else "no", route["port"],
-                   route["gateway"], route["device"], route["initcwnd"],
+                 [[route["prefix"], route["policy"] or UNLOADED, "yes" if route["lock"] else "no",
+                   route["port"], route["gateway"], route["device"], route["initcwnd"],
                    "satcc" if route["by_satcc"] else "other"] for route in listed])
 
 

@@ -162,6 +162,10 @@ PLANTED = [
      "sysctl -w net.ipv4.tcp_congestion_control=cubic"),
     ("allowed-not-in-force", {sysctl("tcp_allowed_congestion_control"): "reno satcc"}, "'reno satcc'",
      "sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic satcc'"),
+    ("allowed-not-in-force", {"remove": ["sys/module/tcp_satcc"],       # unloaded: the kernel forgets it
+                              sysctl("tcp_available_congestion_control"): "reno cubic",
+                              sysctl("tcp_allowed_congestion_control"): "reno cubic"}, "'reno cubic'",
+     "modprobe tcp_satcc && sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic satcc'"),
     ("policy-not-allowed", {sysctl("tcp_allowed_congestion_control"): "reno cubic",
                             "etc/sysctl.d/90-satcc.conf": ""}, "satcc is loaded, but nothing selects it",
      "sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic satcc'"),

@@ -321,12 +321,15 @@ def selection_in_force(view):
         yield not_in_force("default", policies.DEFAULT, view.default, setting)
     setting, allowed = view.sysctls.get(policies.ALLOWED), policies.allowed(view.host)
     if setting and not set(setting.value.split()) <= set(allowed):
-        yield not_in_force("allowed", policies.ALLOWED, " ".join(allowed), setting)
+        absent = [policy for policy in setting.value.split() if policy not in view.available]
+        yield not_in_force("allowed", policies.ALLOWED, " ".join(allowed), setting, absent)
 
 
-def not_in_force(what, name, now, setting):
+def not_in_force(what, name, now, setting, absent=()):
+    """absent: policies that the kernel does not load by itself for this sysctl, and else refuses."""
+    load = "".join(f"modprobe {policies.module_name(policy)} && " for policy in absent)
     return Finding(f"{what}-not-in-force", f"{name} is '{now}', but {setting.file} sets "
-                   f"'{setting.value}'", f"sysctl -w {name}={shlex.quote(setting.value)}")
+                   f"'{setting.value}'", f"{load}sysctl -w {name}={shlex.quote(setting.value)}")
 
 
 def allowed_policies(view):

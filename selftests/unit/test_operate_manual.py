@@ -10,12 +10,12 @@ import subprocess
 import pytest
 
 from selftests.unit.operate_net import SATCC, TOP, run
-from tools.satcc_operate import cli, doctor, fib, metrics, route
+from tools.satcc_operate import cli, doctor, fib, follow, metrics, route
 
 MANUAL = (TOP / "tools/satcc.8").read_text()
 UNIT = TOP / "tools/satcc-routes.service"
 COMMANDS = ("status", "route add", "route del", "route list", "route flush", "route save",
-            "route restore", "doctor", "tune", "metrics", "choose")
+            "route restore", "route follow", "doctor", "tune", "metrics", "choose")
 
 
 def options_of(text):
@@ -69,10 +69,10 @@ def test_the_unit_calls_commands_that_exist():
     unit = configparser.ConfigParser()
     unit.optionxform = str
     unit.read(UNIT)
-    for name in ("ExecStart", "ExecStop"):
+    for name, function in (("ExecStart", follow.run), ("ExecStopPost", route.flush)):
         program, *words = unit["Service"][name].split()
         assert program == "/usr/local/sbin/satcc"
-        assert cli.arguments_parser().parse_args(words).function in (route.restore, route.flush)
+        assert cli.arguments_parser().parse_args(words).function is function
     assert unit["Unit"]["ConditionPathExists"] == f"/{route.STORE}"
     assert "network-online.target" in unit["Unit"]["After"]
 

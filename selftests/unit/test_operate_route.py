@@ -4,7 +4,9 @@
 import contextlib
 import ipaddress
 import json
+import select
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -469,6 +471,117 @@ def test_a_route_that_has_lost_its_policy_is_not_saved(net, tmp_path):
     assert 'satcc_routes{policy="",by="satcc"} 1' in net.satcc("metrics", check=True).stdout
     net.satcc("route", "restore", check=True)
     assert own(net, PREFIX, 4)["metrics"] == [{"congestion": "cubic"}]
+
+
+# ---- follow ----------------------------------------------------------------
+
+@contextlib.contextmanager
+def following(net, folder):
+    """`satcc route follow` in the background; yields a function that waits for its next line."""
+    net.root = folder
+    if not (folder / "proc").exists():
+        (folder / "proc").symlink_to("/proc")
+    process = subprocess.Popen(
+        ["ip", "netns", "exec", net.sender, "env", f"SATCC_ROOT={folder}", sys.executable, SATCC,
+         "route", "follow"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def line(seconds=20):
+        ready = select.select([process.stdout], [], [], seconds)[0]
+        return process.stdout.readline() if ready else None
+    try:
+        yield line
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
+
+
+def save_and_flush(net, folder, *requests):
+    """The requests are in the file and not in effect."""
+    net.root = folder
+    (folder / "proc").symlink_to("/proc")
+    for words in requests:
+        net.satcc("route", "add", *words, check=True)
+    net.satcc("route", "save", check=True)
+    net.satcc("route", "flush", check=True)
+
+
+@pytest.mark.parametrize("prefix, family, gateways", [
+    (PREFIX, 4, ["192.0.2.2", "192.0.2.3"]), (PREFIX6, 6, ["2001:db8::2", "2001:db8::3"])])
+def test_a_route_follows_its_original(net, tmp_path, prefix, family, gateways):
+    """Another next hop, a device that goes down, another default route: no packet goes the old way."""
+    save_and_flush(net, tmp_path, (prefix, "cubic", "--initcwnd", "20"))
+    default = (f"-{family}", "route", "replace", "default", "dev", "v0", "via")
+    with following(net, tmp_path) as line:
+        assert line() == f"{prefix}: via {gateways[0]} on v0\n"
+        net.ip(*default, gateways[1])
+        assert line() == f"{prefix}: via {gateways[1]} on v0\n"
+        route = own(net, prefix, family)
+        assert route["gateway"] == gateways[1] and route["metrics"] == [{"congestion": "cubic",
+                                                                        "initcwnd": 20}]
+        net.ip("link", "set", "v0", "down")
+        assert line() == f"{prefix}: waits: no route leads to {prefix}\n"
+        net.ip("link", "set", "v0", "up")
+        if family == 6:
+            net.ip("addr", "replace", "2001:db8::1/64", "dev", "v0", "nodad")
+        net.ip(*default, gateways[0])
+        assert line() == f"{prefix}: via {gateways[0]} on v0\n"
+        net.ip(f"-{family}", "route", "del", "default")
+        assert line() == f"{prefix}: waits: no route leads to {prefix}\n"
+        assert net.routes(prefix, "proto", str(fib.PROTOCOL), family=family) == []
+
+
+@pytest.mark.parametrize("words", [("del", PREFIX), ("flush",)])
+def test_what_the_operator_removes_is_not_followed(net, tmp_path, words):
+    save_and_flush(net, tmp_path, (PREFIX, "cubic"))
+    with following(net, tmp_path) as line:
+        assert line() == f"{PREFIX}: via 192.0.2.2 on v0\n"
+        net.satcc("route", *words, check=True)
+        assert line(1) is None
+        net.ip("route", "replace", "default", "via", "192.0.2.3")
+        assert line(1) is None
+        assert net.routes("proto", str(fib.PROTOCOL)) == []
+
+
+def test_a_daemon_that_replaces_satccs_route_is_followed(net, tmp_path):
+    """As a DHCP client may, where the metric is 0."""
+    save_and_flush(net, tmp_path, ("default", "cubic"))
+    with following(net, tmp_path) as line:
+        assert line() == "0.0.0.0/0: via 192.0.2.2 on v0\n"
+        net.ip("route", "replace", "default", "via", "192.0.2.3", "proto", "dhcp")
+        assert line() == "0.0.0.0/0: via 192.0.2.3 on v0\n"
+    assert own(net, "default", 4)["gateway"] == "192.0.2.3"
+
+
+def test_what_is_added_later_is_followed_too(net, tmp_path):
+    """And a port's table with its rules; a route that drops packets is no next hop."""
+    with following(net, tmp_path) as line:
+        assert line(1) is None
+        net.satcc("route", "add", PREFIX, "cubic", "--port", "4433", check=True)
+        assert line(1) is None
+        net.ip("route", "add", "203.0.0.0/16", "via", "192.0.2.3")
+        assert line() == f"{PREFIX} from local port 4433: via 192.0.2.3 on v0\n"
+        net.ip("route", "replace", "blackhole", "203.0.0.0/16")
+        assert line() == f"{PREFIX} from local port 4433: waits: the route {PREFIX} leads nowhere\n"
+    assert "4433" not in "".join(net.everything())
+
+
+def test_follow_once_is_all_or_nothing(net, tmp_path):
+    """One prefix moves, another waits; an unknown policy is refused before a route is changed."""
+    save_and_flush(net, tmp_path, (PREFIX, "cubic"), (PREFIX6, "cubic"))
+    net.ip("-6", "route", "del", "default")
+    with unchanged(net):
+        done = net.satcc("route", "follow", "--dry-run", check=True)
+        assert done.stdout.startswith(f"ip -4 route prepend {PREFIX} ") and done.stdout.count("\n") == 1
+    done = net.satcc("route", "follow", "--once", check=True)
+    assert done.stdout.splitlines() == [f"{PREFIX}: via 192.0.2.2 on v0",
+                                        f"{PREFIX6}: waits: no route leads to {PREFIX6}"]
+    assert net.satcc("route", "follow", "--once", check=True).stdout.startswith("nothing to do: ")
+    file = tmp_path / "etc/satcc/routes.json"
+    file.write_text(file.read_text().replace('"cubic"', '"nosuch"', 1))
+    with unchanged(net):
+        done = net.satcc("route", "follow")
+    assert (done.returncode, done.stdout) == (1, "") and "no policy nosuch" in done.stderr
 
 
 # ---- refusals, dry runs ----------------------------------------------------

@@ -5,7 +5,7 @@ import argparse
 import os
 import sys
 
-from . import choose, doctor, metrics, probe, route, status, tune
+from . import choose, doctor, follow, metrics, probe, route, status, tune
 from .host import NAMESPACES, Host, OperateError, UsageError, enter
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -100,6 +100,11 @@ def add_route_verbs(verbs, shared, change):
                 ["satcc route save"], [change])
     add_command(verbs, "restore", route.restore, "add the saved routes, all or none",
                 ["satcc route restore"], [change])
+    following = add_command(verbs, "follow", follow.run,
+                            "keep satcc's routes on the next hops of the routes that they copy",
+                            ["satcc route follow", "satcc route follow --once",
+                             "systemctl start satcc-routes       # runs it now, and at boot"], [change])
+    following.add_argument("--once", action="store_true", help="bring the routes up to date, then end")
 
 
 def add_doctor(commands, shared):

@@ -28,6 +28,10 @@ KNOWN = {"type", "dst", "gateway", "via", "dev", "table", "protocol", "scope", "
          "prefix", "locks"}
 
 
+class CannotCopy(OperateError):
+    """No route leads to the prefix now, or only one that satcc cannot copy."""
+
+
 def families():
     """4, and 6 unless the kernel was started without IPv6, because `ip -6` then fails."""
     return (4, 6) if os.path.exists("/proc/net/if_inet6") else (4,)
@@ -136,9 +140,9 @@ def words(route):
     """
     unknown = sorted(set(route) - KNOWN)
     if route["type"] != UNICAST:
-        raise OperateError(f"the route {route['dst']} leads nowhere: it drops packets")
+        raise CannotCopy(f"the route {route['dst']} leads nowhere: it drops packets")
     if unknown:
-        raise OperateError(f"the route {route['dst']} has {', '.join(unknown)}, which satcc cannot copy")
+        raise CannotCopy(f"the route {route['dst']} has {', '.join(unknown)}, which satcc cannot copy")
     parts = hop_words(route)
     if "prefsrc" in route:
         parts += ["src", route["prefsrc"]]
@@ -169,7 +173,7 @@ def metric_words(route):
     values = metrics(route)
     unknown = sorted(set(values) - {*METRICS, "congestion", "ecn"})
     if unknown:
-        raise OperateError(f"the route {route['dst']} has {', '.join(unknown)}, which satcc cannot copy")
+        raise CannotCopy(f"the route {route['dst']} has {', '.join(unknown)}, which satcc cannot copy")
     parts = []
     for name in METRICS:
         if name in values:

@@ -93,12 +93,18 @@ class Host:
 
     def attempt(self, command):
         """Run a command to its end; returns its output and status.  Raises CommandError."""
-        environment = {**os.environ, "LC_ALL": "C",
-                       "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
         try:
             return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, universal_newlines=True,
-                                  env=environment, check=False)
+                                  env=environment(), check=False)
+        except OSError as error:
+            raise CommandError(f"cannot run {command[0]}: {error.strerror}") from None
+
+    def start(self, command):
+        """Start a command; returns its process; its standard output is a pipe.  Raises CommandError."""
+        try:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    env=environment())
         except OSError as error:
             raise CommandError(f"cannot run {command[0]}: {error.strerror}") from None
 
@@ -142,6 +148,11 @@ class Host:
         for process in sorted(map(int, self.names("proc", "[0-9]*"))):
             processes.setdefault(identity(self.path(f"proc/{process}/ns/net")), process)
         return [process for space, process in processes.items() if space and space not in known]
+
+
+def environment():
+    """The environment of commands: an ordinary user's PATH lacks their folders."""
+    return {**os.environ, "LC_ALL": "C", "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
 
 
 def identity(path):

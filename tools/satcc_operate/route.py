@@ -112,7 +112,7 @@ def covering_route(host, prefix, table):
     listed = fib.routes(host, prefix.version, "match", str(prefix), "table", table)
     others = [route for route in listed if not fib.is_own(route)]
     if not others:
-        raise OperateError(f"no route leads to {prefix}: add one first, or connect the network")
+        raise fib.CannotCopy(f"no route leads to {prefix}: add one first, or connect the network")
     return min(others, key=lambda route: (-route["prefix"].prefixlen, route.get("metric", 0)))
 
 
@@ -138,7 +138,7 @@ def wanted_metric(request, covering, table):
     if not same:
         return 1024                         # the kernel's own
     if covering["metric"] < 2:
-        raise OperateError(f"the route {request.prefix} has the metric 1, so no route can precede it")
+        raise fib.CannotCopy(f"the route {request.prefix} has the metric 1, so no route can precede it")
     return covering["metric"] - 1
 
 

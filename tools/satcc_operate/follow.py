@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0
+"""satcc route follow: keeps satcc's routes on the next hops that the kernel uses without them.
+
+A copied route has the next hop of its original.  When the original changes, the copy is replaced.  When
+the original goes, the copy goes too, and comes back with it.
+"""
+
+import json
+import os
+import select
+import sys
+import time
+
+from . import fib, policies, route
+from .host import OperateError
+
+QUIET = 0.3             # s without an event that end a burst of events
+LONGEST = 3.0           # s of one burst
+AGAIN = 5.0             # s until a failed change is tried again
+MONITOR = ["ip", "-N", "-o", "monitor", "label", "link", "route", "rule"]
+
+
+class Follower:
+    """The requests that are kept in effect, and those whose original route is not there now."""
+
+    def __init__(self, host):
+        self.host = host
+        self.waiting = {}               # place -> the reason why its request is not in effect
+        saved = route.stored(host) or []
+        for policy in sorted({request.policy for request in saved}):
+            policies.require(host, policy)
+        self.kept = {place_of(request): request for request in saved}
+
+    def plan(self, events=""):
+        """(steps, lines for the operator) that bring all requests up to date.  Raises OperateError.
+
+        events: the output of MONITOR since the last call.
+        """
+        current = {place_of(request): request for request in route.requests_in_effect(self.host)}
+        self.kept.update({place: request for place, request in current.items() if request.policy})
+        for place in set(self.kept) - set(current) - set(self.waiting):
+            if is_removed(place, events):
+                del self.kept[place]
+        steps, lines, waiting = [], [], {}
+        for place, request in self.kept.items():
+            if place in current and not current[place].policy:
+                continue                # its module was unloaded, which doctor reports
+            try:
+                more = route.plan_add(self.host, request)
+                if more:
+                    lines.append(f"{request}: {hop_text(self.host, request)}")
+            except fib.CannotCopy as error:
+                waiting[place] = str(error)
+                more = route.plan_del(self.host, *place) if place in current else []
+                if self.waiting.get(place) != str(error):
+                    lines.append(f"{request}: waits: {str(error).partition(': ')[0]}")
+            steps += more
+        self.waiting = waiting
+        return steps, lines
+
+
+def place_of(request):
+    return request.prefix, request.port
+
+
+def is_removed(place, events):
+    """Whether somebody has removed satcc's route by a command, and not a device by going down."""
+    return "[LINK]" not in events and any(is_removal(place, line.split())
+                                          for line in events.splitlines())
+
+
+def is_removal(place, words):
+    """Whether a line of MONITOR tells that satcc's route of a place was deleted."""
+    values = dict(zip(words, words[1:]))
+    if words[:1] != ["[ROUTE]Deleted"] or values.get("proto") != str(fib.PROTOCOL):
+        return False
+    is_same = place[0].prefixlen == 0 if words[1] == "default" else fib.prefix_of(words[1]) == place[0]
+    return is_same and fib.port_of({"table": values.get("table", fib.MAIN)}) == place[1]
+
+
+def hop_text(host, request):
+    """via 192.0.2.1 on eth0, of the route that is copied"""
+    used = route.used_table(host, request.prefix)
+    covering = route.covering_route(host, request.prefix, used)
+    return f"via {fib.gateway(covering) or 'the link'} on {fib.device(covering)}"
+
+
+# ---- events ----------------------------------------------------------------
+
+class Monitor:
+    """`ip monitor` in this namespace."""
+
+    def __init__(self, host):
+        self._process = host.start(MONITOR)
+        self._file = self._process.stdout.fileno()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def burst(self, seconds=None):
+        """Wait for events, at most for a time, and return those of one burst.  Raises OperateError."""
+        text, ready = b"", select.select([self._file], [], [], seconds)[0]
+        end = time.monotonic() + LONGEST
+        while ready and time.monotonic() < end:
+            got = os.read(self._file, 1 << 16)
+            if not got:
+                raise OperateError(f"{' '.join(MONITOR)} has ended")
+            text += got
+            ready = select.select([self._file], [], [], QUIET)[0]
+        return text.decode(errors="replace")
+
+
+# ---- the sub-command -------------------------------------------------------
+
+def run(host, options):
+    """satcc route follow.  Returns the exit status."""
+    if options.once or options.dry_run:
+        steps, lines = Follower(host).plan()
+        return route.conclude(host, options, steps, "\n".join(lines),
+                              "nothing to do: each route has the next hop of its original")
+    with Monitor(host) as monitor:
+        follower, events = Follower(host), ""
+        while True:
+            events = monitor.burst(bring_up_to_date(host, options, follower, events))
+
+
+def bring_up_to_date(host, options, follower, events):
+    """Make the changes and print them.  Returns the seconds until they are tried again; None: never."""
+    try:
+        steps, lines = follower.plan(events)
+        route.apply(host, steps)
+    except OperateError as error:
+        print(f"satcc: {error}", file=sys.stderr, flush=True)
+        return AGAIN
+    if options.json and (steps or lines):
+        commands = [host.shown(step.command) for step in steps]
+        print(json.dumps({"changed": bool(steps), "commands": commands}), flush=True)
+    elif lines:
+        print("\n".join(lines), flush=True)
+    return None

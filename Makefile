@@ -96,9 +96,9 @@ install-tools:
 	@install -m 644 tools/satcc_operate/*.py tools/satcc_operate/*.json $(TOOLS)/share/satcc/satcc_operate
 	@install -m 644 tools/*.json $(TOOLS)/share/satcc
 	@install -m 644 tools/satcc_tools/*.py $(TOOLS)/share/satcc/satcc_tools
-	@install tools/satcc tools/satcc-log tools/satcc-plot tools/*.bt $(TOOLS)/share/satcc
+	@install tools/satcc tools/satcc-log tools/satcc-plot tools/satcc-bpftrace tools/*.bt $(TOOLS)/share/satcc
 	@for program in $(PROGRAMS); do ln -sf "../share/satcc/$${program#*/}" "$(TOOLS)/$$program" || exit; done
-	@for script in $(SCRIPTS); do ln -sf "../share/satcc/$$script" "$(TOOLS)/sbin/satcc-$$script" || exit; done
+	@for script in $(SCRIPTS); do ln -sf ../share/satcc/satcc-bpftrace "$(TOOLS)/sbin/satcc-$$script" || exit; done
 	@for script in $(SCRIPTS); do \
 		ln -sf satcc-bpftrace.8 "$(TOOLS)/share/man/man8/satcc-$$script.8" || exit; done
 	@for page in $(MANUALS); do install -m 644 "$$page" "$(TOOLS)/share/man/man$${page##*.}" || exit; done

@@ -127,11 +127,31 @@ def test_installed_programs_run(clone, tmp_path):
     assert done.returncode == 0 and done.stdout.startswith("policy: "), done.stderr     # has figures
     for file in TOP.glob("tools/*.json"):
         assert (prefix / "share/satcc" / file.name).read_text() == file.read_text()
-    for script in TOP.glob("tools/*.bt"):
-        link = prefix / "sbin" / f"satcc-{script.name}"
-        assert link.read_text() == script.read_text() and os.access(link, os.X_OK)
     unit = (prefix / "lib/systemd/system/satcc-routes.service").read_text()
     assert set(re.findall(r"^Exec.*=(\S+)", unit, re.M)) == {"/opt/satellite/sbin/satcc"}
+
+
+@pytest.mark.parametrize("script", sorted(TOP.glob("tools/*.bt")), ids=lambda path: path.stem)
+def test_a_bpftrace_script_says_what_it_needs(clone, tmp_path, script):
+    """Of the package and of the module, before bpftrace says that it finds no tracepoint."""
+    make(clone, "install-tools", f"DESTDIR={tmp_path}")
+    link, programs = tmp_path / "usr/local/sbin" / f"satcc-{script.name}", tmp_path / "bin"
+
+    def call(*arguments):
+        done = subprocess.run([link, *arguments], text=True, capture_output=True,
+                              env={"PATH": f"{programs}:/bin", "SATCC_ROOT": str(tmp_path)})
+        return done.returncode, done.stdout, done.stderr
+    if not shutil.which("bpftrace"):
+        assert call() == (1, "", f"{link.name}: no bpftrace; type: apt install bpftrace\n")
+    programs.mkdir()
+    (programs / "bpftrace").write_text('#!/bin/sh\necho "$2"; cat "$1"\n')
+    (programs / "bpftrace").chmod(0o755)
+    if script.stem != "cwnd_probe":
+        assert call() == (1, "", f"{link.name}: the module satcc_log is not loaded; "
+                                 "type: modprobe satcc_log\n")
+        assert "type `modprobe satcc_log` first" in " ".join(script.read_text().split())
+    (tmp_path / "sys/module/satcc_log").mkdir(parents=True)
+    assert call("443") == (0, f"443\n{script.read_text()}", "")
 
 
 def test_plot_names_the_package_that_it_lacks(clone, tmp_path):

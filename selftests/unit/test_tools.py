@@ -436,6 +436,20 @@ def test_satcc_log_needs_the_standard_library_alone(recording):
     assert run("-S", TOOLS / "satcc-log", "columns").stdout.count("\n") == 1 + len(schema.COLUMNS)
 
 
+@pytest.mark.parametrize("missed, lost, share, reason", [
+    (1, 0, "33 %", "a larger --buffer or a filter loses fewer"),
+    (None, 0, "an unknown share", "a larger --buffer or a filter loses fewer"),
+    (0, 198, "99 %", "the missing ones may be of sockets that the filters leave out")])
+def test_missing_records_say_whether_they_matter(tmp_path, capsys, missed, lost, share, reason):
+    blobs = [page(5, record()), page(9, record(), missed=missed)]
+    stats = [] if missed is None else [STATS.format(missed, 0, 0)]
+    path = folder(tmp_path, blobs, stats=stats, lost=lost)
+    assert log.main(["decode", str(path), "-o", str(tmp_path / "t")]) == log.MISSED
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"satcc-log: this is {share} of all; the rows are right")
+    assert "a count of rows is too small" in last and last.endswith(f"; {reason}")
+
+
 def test_a_reader_that_leaves_is_no_traceback(recording):
     done = subprocess.run(f"{sys.executable} {TOOLS}/satcc-log decode {recording} | true", shell=True,
                           text=True, capture_output=True, check=False)

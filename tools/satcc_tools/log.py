@@ -140,7 +140,24 @@ def conclude(rows):
         return OK
     more = " or more" if rows.unsure else ""
     say(f"{rows.missed}{more} records are missing: {'; '.join(rows.causes)}")
+    say(meaning(rows))
     return MISSED
+
+
+def meaning(rows):
+    """What missing records mean for who reads the table, and how to lose fewer."""
+    total = rows.missed + sum(rows.events.values())
+    share = "an unknown share" if rows.unsure else f"{100 * rows.missed / total:.2g} %"
+    return (f"this is {share} of all; the rows are right, each by itself (cwnd, ssthresh, RTT, "
+            "sent_orig, delivered), but a count of rows is too small (segments, retransmissions, "
+            "changes), and a gap between two rows may be too long; "
+            + ("a larger --buffer or a filter loses fewer" if is_overwritten(rows) else
+               "the missing ones may be of sockets that the filters leave out"))
+
+
+def is_overwritten(rows):
+    """Whether the buffer was too small; otherwise the module could not make the records."""
+    return any("could not make" not in cause for cause in rows.causes)
 
 
 def record(options):

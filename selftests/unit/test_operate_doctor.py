@@ -253,6 +253,32 @@ def test_the_command_that_unblocks_a_module(quiet_net, files, policy, line):
     assert findings_of_files(quiet_net) == []
 
 
+@pytest.mark.parametrize("answer, reason, mend", [
+    ("mok.pub is not enrolled", "does not know the key /var/lib/dkms/mok.pub",
+     "mokutil --import /var/lib/dkms/mok.pub && reboot   # then confirm the key in the menu"),
+    ("mok.pub is already in the enrollment request", "waits for its confirmation", "reboot   # then"),
+    ("mok.pub is already enrolled", None, None), (None, None, None)])
+def test_a_key_that_is_not_enrolled(quiet_net, files, tmp_path, monkeypatch, answer, reason, mend):
+    """The modules are signed, with a key that the firmware does not know; or there is no mokutil."""
+    signed = {f"lib/modules/{RELEASE}/updates/satcc/{module}.ko": MODULE + policies.SIGNATURE
+              for module in ("tcp_satcc", "tcp_hybla_full")}
+    plant(files, {"sys/module/module/parameters/sig_enforce": "Y", "var/lib/dkms/mok.pub": "", **signed})
+    (tmp_path / "bin").mkdir()
+    if answer:
+        (tmp_path / "bin/mokutil").write_text(
+            f'#!/bin/sh\n[ "$*" = "--test-key {files}/var/lib/dkms/mok.pub" ] && echo {answer}\n')
+        (tmp_path / "bin/mokutil").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    listed = findings_of_files(quiet_net)
+    if not mend:
+        assert listed == []
+        return
+    finding, = listed
+    assert finding.name == "key-not-enrolled" and finding.mend.startswith(mend)
+    assert reason in finding.text
+    assert "refuses tcp_hybla_full (modprobe: Key was rejected" in finding.text
+
+
 def test_each_finding_is_a_line(host):
     plant(host.root, {sysctl("tcp_sack"): 0, sysctl("tcp_timestamps"): 0})
     first, second = findings(host)

@@ -10,7 +10,7 @@ import re
 import shlex
 
 from . import configuration, fib, policies, route, sockets
-from .host import OperateError, in_namespace
+from .host import CommandError, OperateError, in_namespace
 
 FINDINGS = 1                            # exit status
 SEND_BUFFER = 4 << 20                   # bytes: the kernel's own maximum where memory is not scarce
@@ -23,6 +23,8 @@ AQMS = ("cake", "choke", "codel", "dualpi2", "fq_codel", "fq_pie", "gred", "hhf"
         "sfq")                          # qdiscs that drop packets by design
 KERNEL_PROTOCOL = "2"
 BTF = "sys/kernel/btf/vmlinux"
+KEY = "var/lib/dkms/mok.pub"            # with which DKMS signs
+REFUSAL = "modprobe: Key was rejected by service, or: Operation not permitted"
 OBJECTS = ("usr/share/satcc", "usr/lib/satcc", "usr/local/share/satcc", "usr/local/lib/satcc")
 
 NEEDED = {
@@ -164,10 +166,31 @@ def unsigned_modules(view):
     missing = [module for module, data in installed_pack(view) if not policies.is_signed(data)]
     for module in missing:
         path = f"/{str(view.index[module]).lstrip('/')}"
-        yield Finding("module-unsigned", f"the kernel refuses {module}: it has no signature, and "
-                      f"{enforced} is in force",
+        yield Finding("module-unsigned", f"the kernel refuses {module} ({REFUSAL}): it has no "
+                      f"signature, and {enforced} is in force",
                       f"/lib/modules/{view.release}/build/scripts/sign-file sha256 "
                       f"/var/lib/dkms/mok.key /var/lib/dkms/mok.pub {path}")
+
+
+def unknown_key(view):
+    """DKMS signs with a key of this host, which its owner has to enrol; mokutil tells whether it is."""
+    if not policies.signatures_enforced(view.host) or not view.host.path(KEY).exists():
+        return
+    refused = [module for module, data in installed_pack(view)
+               if policies.is_signed(data) and not policies.loaded(view.host, module)]
+    try:
+        answer = view.host.attempt(["mokutil", "--test-key", str(view.host.path(KEY))]).stdout
+    except CommandError:                # not installed
+        return
+    names = f"{', '.join(refused)} ({REFUSAL})"
+    confirm = "# then confirm the key in the menu that comes before the boot"
+    if refused and "not enrolled" in answer:
+        yield Finding("key-not-enrolled", f"the kernel refuses {names}: the firmware "
+                      f"does not know the key /{KEY} of their signatures",
+                      f"mokutil --import /{KEY} && reboot   {confirm}")
+    elif refused and "enrollment request" in answer:
+        yield Finding("key-not-enrolled", f"the kernel refuses {names}: the key "
+                      f"/{KEY} of their signatures waits for its confirmation", f"reboot   {confirm}")
 
 
 def stale_modules(view):
@@ -606,7 +629,7 @@ def qdisc_command(qdisc):
 # ---- the sub-command -------------------------------------------------------
 
 CHECKS = (modules_of_running_kernel, modules_of_newest_kernel, modules_without_depmod, unsigned_modules,
-          stale_modules, blocked_modules, names_taken, btf, module_parameters, held_modules,
+          unknown_key, stale_modules, blocked_modules, names_taken, btf, module_parameters, held_modules,
           load_at_boot,
           selection_in_force, allowed_policies, loud_default, namespace_defaults,
           routes_without_their_policy, shadowed_routes, stale_routes, saved_routes, port_routes,

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 
 import pytest
 
@@ -96,6 +97,30 @@ def test_apply_and_undo(host, tmp_path):
     assert in_force(host) == before
     assert list((tmp_path / "etc/satcc").iterdir()) == []
     assert host.satcc("tune", "--undo", check=True).stdout == "nothing to undo since this boot\n"
+
+
+def test_a_dry_run_of_apply_and_undo_prints_their_commands(host, tmp_path):
+    """Typed, they leave nothing to do."""
+    before = in_force(host)
+
+    def type_dry_run(*words):
+        state = in_force(host)
+        lines = host.satcc("tune", *words, "--dry-run", check=True).stdout.splitlines()
+        assert in_force(host) == state
+        assert host.satcc_json("tune", *words, "--dry-run") == {"changed": False, "commands": lines}
+        for line in lines:
+            program, option, setting = shlex.split(line)
+            assert (program, option) == ("sysctl", "-w")
+            host.set_sysctl(*setting.split("=", 1))
+    assert host.satcc("tune", "--undo", "--dry-run").stdout == "nothing to undo since this boot\n"
+    type_dry_run(*PATH, "--apply")
+    assert not (tmp_path / "etc").exists()
+    assert host.satcc_json("tune", *PATH, "--apply") == {"set": {}} and in_force(host) != before
+    for name, value in before.items():
+        host.set_sysctl(name, value)
+    host.satcc("tune", *PATH, "--apply", check=True)
+    type_dry_run("--undo")
+    assert in_force(host) == before
 
 
 def test_undo_restores_the_values_before_the_first_apply(host):

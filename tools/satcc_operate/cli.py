@@ -139,7 +139,7 @@ def add_tune(commands, shared):
                          ["satcc tune --rate 10mbit --rtt 600ms",
                           "satcc tune --rate 10mbit --rtt 600ms > /etc/sysctl.d/90-satcc-path.conf",
                           "satcc tune --rate 10mbit --rtt 600ms --flows 4 --apply",
-                          "satcc tune --undo"], [shared])
+                          "satcc tune --undo --dry-run", "satcc tune --undo"], [shared])
     add_path(parser)
     parser.add_argument("--flows", type=whole(1, 1000000, "a number of connections"), default=1,
                         metavar="N", help="connections that share the path; default: 1")
@@ -147,6 +147,8 @@ def add_tune(commands, shared):
     action.add_argument("--apply", action="store_true",
                         help="set the sysctls, and record the old values")
     action.add_argument("--undo", action="store_true", help="set the recorded old values again")
+    parser.add_argument("--dry-run", action="store_true",
+                        help="with --apply or --undo: print the commands, change nothing")
 
 
 def add_metrics(commands, shared):

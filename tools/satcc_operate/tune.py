@@ -23,6 +23,7 @@ FIRST_WINDOW = 65536            # bytes: the first window of a Linux receiver
 RECEIVER_MAXIMUM = 6291456      # bytes of tcp_rmem: a Linux receiver's own maximum
 WMEM, RMEM = "net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"
 IDLE, LOWAT = "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"
+NOTHING = "nothing to do: all values are set already"
 UNITS = {"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1}
 
@@ -176,12 +177,17 @@ def write_record(host, values):
         {"version": RECORD_VERSION, "boot": boot(host), "values": values}, indent=2) + "\n")
 
 
+def changes_of(host, settings):
+    """The sysctls that have another value now."""
+    return {name: value for name, value in settings.items() if host.sysctl(name) != value}
+
+
 def apply(host, settings):
     """Record the old values, then write the sysctls, all or none.  Returns the changed sysctls.
 
     A second call keeps the values that the first one recorded.  Raises OperateError.
     """
-    changes = {name: value for name, value in settings.items() if host.sysctl(name) != value}
+    changes = changes_of(host, settings)
     old = {name: host.sysctl(name) for name in changes}
     if changes:
         write_record(host, {**old, **recorded(host)})
@@ -219,15 +225,30 @@ def undo(host):
 
 def run(host, options):
     """Print, apply or undo the sysctls.  Returns the exit status."""
+    if options.undo and options.dry_run:
+        return show(host, options, changes_of(host, recorded(host)), "nothing to undo since this boot")
     if options.undo:
         return report(options, undo(host), "nothing to undo since this boot")
     if options.rate is None or options.rtt is None:
         raise UsageError("tune needs --rate and --rtt, or --undo")
+    if options.apply and options.dry_run:
+        changes = changes_of(host, wanted(host, options.rate, options.rtt, options.flows))
+        return show(host, options, changes, NOTHING)
     if options.apply:
         changes = apply(host, wanted(host, options.rate, options.rtt, options.flows))
-        return report(options, changes, "nothing to do: all values are set already")
+        return report(options, changes, NOTHING)
     state = advice(host, options.rate, options.rtt, options.flows)
     print(json.dumps(state, indent=2) if options.json else text(state))
+    return 0
+
+
+def show(host, options, changes, nothing):
+    """Print the commands that set the sysctls.  Returns the exit status."""
+    commands = [host.shown(["sysctl", "-w", f"{name}={value}"]) for name, value in changes.items()]
+    if options.json:
+        print(json.dumps({"changed": False, "commands": commands}, indent=2))
+    else:
+        print("\n".join(commands) or nothing)
     return 0
 
 

@@ -4,7 +4,10 @@
 import fcntl
 import ipaddress
 import json
+import os
+import pty
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -87,7 +90,7 @@ def test_modules_are_read_below_the_root(tmp_path):
         {"policy": "satcc", "module": "tcp_satcc", "version": "0.1", "srcversion": "ABC",
          "references": 3, "parameters": {"hoe": "1", "queue_ms": "25"}}]
     assert status.module_table(status.modules(Host(tmp_path)))[1].split() == [
-        "tcp_satcc", "0.1", "ABC", "3", "hoe=1", "queue_ms=25"]
+        "tcp_satcc", "0.1", "3", "hoe=1", "queue_ms=25"]
 
 
 def unacknowledged(connected):
@@ -121,6 +124,47 @@ def test_nothing_to_show(net):
     text = net.satcc("status", check=True).stdout
     assert "routes: no route has a policy" in text
     assert "connections: there is no TCP connection" in text
+
+
+def test_numbers_stand_below_each_other():
+    assert status.table(["POLICY", "MBIT/S", "PORT"], [["satcc", 8.66, 443], ["cubic", 10.4, None],
+                                                       [None, None, 5]]) == [
+        "POLICY  MBIT/S  PORT",
+        "satcc     8.66   443",
+        "cubic    10.40     -",
+        "-            -     5"]
+
+
+def test_the_widest_table_fits_a_terminal():
+    """Of 80 columns: many connections over a geostationary path."""
+    each = {"sockets": 120, "goodput_mbit": 12.345, "retransmitted_pct": 12.3,
+            "rtt_ms": {"min": 600.123, "median": 1234.567, "max": 2345.678},
+            "limited_pct": {"cwnd": 100.0, "rwnd": 0.0, "sndbuf": 12.5}}
+    lines = status.socket_table({"hybla_full": each, "cubic": {**each, "rtt_ms": None}})
+    assert max(map(len, lines)) <= 80
+    assert lines[1].split() == ["hybla_full", "120", "12.345", "600.1", "1234.6", "2345.7", "12.3",
+                                "100.0", "0.0", "12.5"]
+
+
+def read_screen(descriptor, wanted, seconds=30):
+    """What a program writes to its terminal, up to what matches a pattern or the end of the time."""
+    text = ""
+    while not re.search(wanted, text, re.M) and select.select([descriptor], [], [], seconds)[0]:
+        text += os.read(descriptor, 1 << 16).decode()
+    return text
+
+
+def test_a_terminal_shows_the_state_at_once_and_the_time(net):
+    master, terminal = pty.openpty()
+    with net.connection("203.0.114.1"), subprocess.Popen(
+            ["ip", "netns", "exec", net.sender, sys.executable, SATCC, "status", "--watch", "3600"],
+            stdout=terminal, preexec_fn=heed_interrupts) as process:
+        text = read_screen(master, r"^reno +1 .*$")
+        process.send_signal(signal.SIGINT)
+    os.close(terminal)
+    os.close(master)
+    assert re.search(r"^\S*kernel \S+; \d\d:\d\d:\d\d, every 3600 s, \^C ends\r$", text, re.M)
+    assert re.search(r"^reno +1 +- ", text, re.M)       # no goodput yet
 
 
 def heed_interrupts():

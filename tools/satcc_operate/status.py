@@ -54,10 +54,20 @@ def described(route):
 # ---- text ------------------------------------------------------------------
 
 def table(head, rows):
-    """The lines of a table; each column is as wide as its widest cell."""
-    cells = [head, *[["-" if cell in (None, "") else str(cell) for cell in row] for row in rows]]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in cells]
+    """The lines of a table; numbers are below each other, with the same decimals in a column."""
+    columns = [column(title, [row[place] for row in rows]) for place, title in enumerate(head)]
+    return ["  ".join(cells).rstrip() for cells in zip(*columns)]
+
+
+def column(title, cells):
+    """The title and the cells of a column as texts of the same width."""
+    numbers = [cell for cell in cells if isinstance(cell, (int, float))]
+    decimals = max((len(str(cell).partition(".")[2]) for cell in numbers), default=0)
+    texts = [title, *("-" if cell in (None, "") else f"{cell:.{decimals}f}"
+                      if cell in numbers else cell for cell in cells)]
+    width = max(map(len, texts))
+    is_left = any(isinstance(cell, str) and cell for cell in cells)
+    return [text.ljust(width) if is_left else text.rjust(width) for text in texts]
 
 
 def route_table(listed):
@@ -68,8 +78,8 @@ def route_table(listed):
 
 
 def module_table(listed):
-    return table(["MODULE", "VERSION", "SRCVERSION", "HELD", "PARAMETERS"],
-                 [[each["module"], each["version"], each["srcversion"], each["references"],
+    return table(["MODULE", "VERSION", "HELD", "PARAMETERS"],
+                 [[each["module"], each["version"], each["references"],
                    " ".join(f"{name}={value}" for name, value in each["parameters"].items())]
                   for each in listed])
 
@@ -77,18 +87,24 @@ def module_table(listed):
 def socket_table(listed):
     rows = []
     for policy, each in listed.items():
-        rtt, limited = each["rtt_ms"] or {}, each["limited_pct"]
+        limited = each["limited_pct"]
+        rtt = {name: shorter(value) for name, value in (each["rtt_ms"] or {}).items()}
         rows.append([policy, each["sockets"], each["goodput_mbit"], rtt.get("min"), rtt.get("median"),
                      rtt.get("max"), each["retransmitted_pct"], limited["cwnd"], limited["rwnd"],
                      limited["sndbuf"]])
-    return table(["POLICY", "SOCKETS", "MBIT/S", "RTT MIN", "MEDIAN", "MAX MS", "RETRANS %", "CWND %",
-                  "RWND %", "SNDBUF %"], rows)
+    return table(["POLICY", "CONNS", "MBIT/S", "MIN MS", "RTT MS", "MAX MS", "RETR%", "CWND%", "RWND%",
+                  "SNDBUF%"], rows)
 
 
-def text(state):
-    """The output of status as text."""
+def shorter(milliseconds):
+    """A time with one decimal from 10 ms on."""
+    return round(milliseconds, 1) if milliseconds >= 10 else milliseconds
+
+
+def text(state, note=""):
+    """The output of status as text.  note: more words of the first line."""
     where = f" in namespace {state['namespace']}" if state["namespace"] else ""
-    lines = [f"kernel {state['kernel']}{where}", f"default policy: {state['default']}",
+    lines = [f"kernel {state['kernel']}{where}{note}", f"default policy: {state['default']}",
              f"available: {' '.join(state['available'])}",
              f"ordinary users may select: {' '.join(state['allowed'])}"]
     for title, part, empty in (
@@ -112,8 +128,16 @@ def run(host, options):
 
 
 def watch(host, options):
-    """Print the state every `watch` seconds until ^C, with the goodput since the last output."""
+    """Print the state every `watch` seconds until ^C, with the goodput since the last output.
+
+    A terminal shows the state at once, when there is no goodput yet.
+    """
     earlier, begin = sockets.live(host), time.monotonic()
+    if sys.stdout.isatty() and not options.json:
+        state = gather(host)
+        for each in state["sockets"].values():
+            each["goodput_mbit"] = None
+        draw(state, options.watch)
     while True:
         time.sleep(options.watch)
         later, now = sockets.live(host), time.monotonic()
@@ -122,5 +146,13 @@ def watch(host, options):
             if policy in state["sockets"]:
                 state["sockets"][policy]["goodput_mbit"] = rate
         earlier, begin = later, now
-        clear = CLEAR if sys.stdout.isatty() else ""
-        print(json.dumps(state) if options.json else clear + text(state) + "\n", flush=True)
+        if options.json:
+            print(json.dumps(state), flush=True)
+        else:
+            draw(state, options.watch)
+
+
+def draw(state, seconds):
+    """Print the state with the time; a terminal has only the last one."""
+    note = f"; {time.strftime('%H:%M:%S')}, every {seconds:g} s, ^C ends"
+    print((CLEAR if sys.stdout.isatty() else "") + text(state, note) + "\n", flush=True)

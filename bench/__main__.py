@@ -35,6 +35,11 @@ options of the comparison:
   --name NAME       write to results/NAME (geo)
   --long            add a 100 Mbit/s link with random loss"""
 
+EXAMPLES = """\
+your own congestion control, as a module or as a BPF object:
+  python3 -m bench run bench/scenarios/geo-2mbit.toml --module tcp_foo.ko --cc foo
+  python3 -m bench run bench/scenarios/geo-2mbit.toml --bpf bar.bpf.o --cc bar"""
+
 # The functions in commands.py of the commands that command_line() describes.
 COMMANDS = {None: "run_comparison", "run": "run_one", "again": "play_again", "report": "draw_report",
             "readme": "write_readmes", "prune": "forget_old"}
@@ -44,6 +49,28 @@ PROGRAMS = {
     "oracle": "oracle.command", "calibrate": "measure.calibrate", "boots": "lab.boots",
     "links": "scenario.links",
 }
+
+
+class AddFile(argparse.Action):
+    """Append (kind, path): --module and --bpf share one list, in the order of the command line."""
+
+    def __call__(self, parser, namespace, value, option_string=None):
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest, []), (self.const, Path(value))])
+
+
+def add_own_options(parser, dest: str, names: str) -> None:
+    """The options that load a user's own congestion controls.
+
+    dest: of the files; a subparser with the same one would forget those before its name.
+    names: the help of --cc.
+    """
+    parser.add_argument("--module", action=AddFile, const="module", dest=dest, metavar="FILE.ko",
+                        default=argparse.SUPPRESS,
+                        help="load this module, built for the lab's kernel; may be repeated")
+    parser.add_argument("--bpf", action=AddFile, const="bpf", dest=dest, metavar="FILE.bpf.o",
+                        default=argparse.SUPPRESS,
+                        help="load this BPF object with a congestion control; may be repeated")
+    parser.add_argument("--cc", metavar="NAME[,NAME...]", default=argparse.SUPPRESS, help=names)
 
 
 def add_lab_options(parser, kernel=argparse.SUPPRESS, fresh=argparse.SUPPRESS,
@@ -58,15 +85,17 @@ def add_lab_options(parser, kernel=argparse.SUPPRESS, fresh=argparse.SUPPRESS,
 
 def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m bench")
+    parser.set_defaults(before=[], behind=[], cc=None)
     add_lab_options(parser, kernel="6.1", fresh=False, name="geo")
+    add_own_options(parser, "before", "names of the congestion controls in --module and --bpf")
     parser.add_argument("--long", action="store_true", help="add a 100 Mbit/s link with random loss")
     commands = parser.add_subparsers(dest="command")
-    one = commands.add_parser("run", help="play one scenario file")
+    one = commands.add_parser("run", help="play one scenario file", epilog=EXAMPLES,
+                              formatter_class=argparse.RawDescriptionHelpFormatter)
     add_lab_options(one)        # also after `run`; a default here would override options before `run`
     one.add_argument("file", type=Path, help="the scenario: a file of bench/scenarios")
     one.add_argument("--seed", type=int, help="seed of the random losses, in place of the scenario's")
-    one.add_argument("--cc", metavar="NAME[,NAME...]",
-                     help="one congestion control for all flows, or one for each flow in order")
+    add_own_options(one, "behind", "one congestion control for all flows, or one for each flow in order")
     one.add_argument("--engine", choices=("lab", "host"), default="lab",
                      help="lab: a kernel in virtual time; host: this machine, in real time")
     one.add_argument("--keep", action="store_true",

@@ -15,7 +15,7 @@ from rich.console import Console
 from . import oracle
 from .compare import comparison, readme, rows, terminal, webpage
 from .errors import LabError
-from .lab import debug, host, machine, play, pool, prune, repeat
+from .lab import debug, foreign, host, machine, play, pool, prune, repeat
 from .lab.play import Lab
 from .measure import flow_view
 from .paths import TOP
@@ -64,6 +64,12 @@ def run_comparison(arguments, console: Console) -> None:
         raise LabError(f"windows differ from what the oracle recomputed: {', '.join(wrong)}")
 
 
+def own(arguments) -> tuple[foreign.Foreign, ...]:
+    """The user's congestion controls.  Raises LabError."""
+    return foreign.read([*arguments.before, *arguments.behind],
+                        arguments.cc.split(",") if arguments.cc else [], arguments.kernel)
+
+
 def with_policies(chosen: Scenario, names: list[str]) -> Scenario:
     """The scenario with one congestion control for all flows, or with one for each in their order."""
     if len(names) not in (1, len(chosen.flows)):
@@ -81,12 +87,15 @@ def run_one(arguments, console: Console) -> None:
         chosen = dataclasses.replace(chosen, seed=arguments.seed).check()
     if arguments.cc:
         chosen = with_policies(chosen, arguments.cc.split(","))
-    if arguments.engine == "host" and (arguments.gdb or arguments.keep):
-        raise LabError("--gdb and --keep are for --engine lab")
+    added = own(arguments)
+    if added and not arguments.cc:
+        chosen = with_policies(chosen, [each.cc for each in added])
+    if arguments.engine == "host" and (arguments.gdb or arguments.keep or added):
+        raise LabError("--gdb, --keep, --module and --bpf are for --engine lab")
     if arguments.engine == "host":
         run = host.run(chosen)
     else:
-        lab = Lab(arguments.kernel, chosen.extras)
+        lab = Lab(arguments.kernel, chosen.extras, added=added)
         stub = debug.announce(lab.image, console) if arguments.gdb else None
         run = lab.run(chosen, use_cache=not arguments.fresh, stub=stub)
     console.print(f"{chosen.title}: kernel {run.meta['kernel']}, seed {chosen.seed}"

@@ -16,7 +16,7 @@ from ..errors import LabError
 from ..paths import BUILD, TOP, remove_abandoned, scratch_prefix
 from ..record.run import FORMAT, META, Run, traffic_hash
 from ..scenario.scenario import Scenario
-from . import debug, image, job, machine, pep, proof, repeat, satlink
+from . import debug, foreign, image, job, machine, pep, proof, repeat, satlink
 
 # TCP options that both ends must allow: name, bit in TCP_INFO's options, sysctl.  The sysctls are on
 # unless a scenario turns them off.
@@ -123,24 +123,35 @@ class Lab:
     kernel: its series, such as "6.1".
     extras: as for image.build().
     prebuilt: an image, in place of kernel and extras.
+    added: a user's congestion controls; a run loads those that its scenario uses.
     """
 
     def __init__(self, kernel: str = "6.1", extras: tuple[str, ...] = (),
-                 prebuilt: image.Image | None = None):
+                 prebuilt: image.Image | None = None, added: tuple[foreign.Foreign, ...] = ()):
         _clear_up()
+        self.added = added
         self.image = prebuilt or image.build(kernel, extras=extras)
         self.snapshot = machine.snapshot(self.image)
 
     def identity(self, scenario: Scenario, extra: dict[str, bytes], first: Iterable[str] = (),
                  recorded: bool = True) -> str:
         """Hash of all inputs that a run's packets depend on."""
+        return self._identity(self.job(scenario, extra, first), recorded)
+
+    def _identity(self, files: dict[str, bytes], recorded: bool) -> str:
         total = hashlib.sha256(json.dumps([
             FORMAT, self.image.identity, machine.emulator(),
             machine.settings(self.image, recorded)]).encode())
-        files = {**job.files(scenario, first=first), **extra}
         for name in sorted(files):
             total.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())
         return total.hexdigest()
+
+    def job(self, scenario: Scenario, extra: dict[str, bytes], first: Iterable[str] = ()
+            ) -> dict[str, bytes]:
+        """The files for the guest's working directory; the arguments are run()'s."""
+        loaded = foreign.used(scenario, self.added)
+        return {**job.files(scenario, first=[*foreign.lines(loaded), *first]), **foreign.files(loaded),
+                **extra}
 
     @staticmethod
     def _kept(scenario: Scenario, folder: Path, may_miss: bool) -> Run | None:
@@ -173,8 +184,8 @@ class Lab:
         stub: the guest waits for this gdb, and a kept run is not used.
         may_miss: as for check().
         """
-        extra = extra or {}
-        identity = self.identity(scenario, extra, first, not stub)
+        files = self.job(scenario, extra or {}, first)
+        identity = self._identity(files, not stub)
         folder = BUILD / "runs" / identity[:2] / identity
         if use_cache and not stub and (kept := self._kept(scenario, folder, may_miss)):
             return kept
@@ -185,7 +196,6 @@ class Lab:
             if on_progress and at and at[-1].split()[-1].isdigit():
                 on_progress(int(at[-1].split()[-1]))
 
-        files = {**job.files(scenario, first=first), **extra}
         try:
             outcome = machine.run_job(self._state(stub), files, console, heard, stub)
             _checked(scenario, outcome.files, may_miss)
@@ -208,6 +218,9 @@ class Lab:
             "restore_wall_s": outcome.restore_wall_s, "job_wall_s": outcome.job_wall_s,
             "flows_wall_s": outcome.flows_wall_s,
         }
+        if loaded := foreign.used(scenario, self.added):
+            meta["foreign"] = {each.cc: {"file": each.path.name, "sha256": each.digest}
+                               for each in loaded}
         files = {**outcome.files, "console.log": console.read_bytes()}
         meta["files"] = _digests(files)
         console.unlink()
@@ -218,7 +231,7 @@ class Lab:
 def keep_job(lab: Lab, run: Run) -> Path:
     """Store a run's job and results for `bench again`, and return the folder."""
     results = {path.name: path.read_bytes() for path in run.folder.iterdir() if path.name != META}
-    return repeat.keep(run.meta["identity"], lab.image, job.files(run.scenario), results)
+    return repeat.keep(run.meta["identity"], lab.image, lab.job(run.scenario, {}), results)
 
 
 def _keep(folder: Path, files: dict[str, bytes], meta: dict) -> None:

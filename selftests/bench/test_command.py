@@ -145,7 +145,7 @@ def test_run_prints_a_line_for_each_flow(run, tmp_path, monkeypatch, hops, drops
     """With a bottleneck and without."""
     played = run(hop=hops)
     monkeypatch.setattr(commands, "TOP", tmp_path.parent)
-    monkeypatch.setattr(commands, "Lab", lambda kernel, extras: type(
+    monkeypatch.setattr(commands, "Lab", lambda kernel, extras, added: type(
         "Lab", (), {"run": lambda self, chosen, use_cache, stub: played})())
     monkeypatch.setattr(commands.scenario, "load", lambda path: played.scenario)
     console = Console(file=io.StringIO(), width=120, highlight=False)

@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 
-from bench.lab import image, job, packages
+from bench.lab import foreign, image, job, packages
 from bench.measure import cost
 from bench.paths import BUILD, TOP
 from bench.scenario import scenario
@@ -157,9 +157,10 @@ def test_generated_shell_script(tmp_path):
     """What a scenario becomes is a script like another.  Not asked: words split on purpose."""
     scenarios = [scenario.load(path) for path in sorted((TOP / "bench/scenarios").glob("*.toml"))]
     scenarios.append(dataclasses.replace(scenarios[0], before=cost.before("cubic"), after=cost.AFTER))
+    own = [foreign.Foreign(kind, kind, tmp_path, b"") for kind in (foreign.MODULE, foreign.OBJECT)]
     for number, each in enumerate(scenarios):
         script = tmp_path / f"{number}.sh"
-        script.write_bytes(job.files(each)["run"])
+        script.write_bytes(job.files(each, first=foreign.lines(own))["run"])
         quiet(["shellcheck", "--exclude=SC2086,SC2010,SC2119,SC2120,SC2034,SC2043", str(script)])
 
 

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Congestion controls that are not the project's: foreign/tcp_fixed.c and foreign/curve.bpf.c.
+
+The kernel's headers and compiler build the module, and clang builds the object, as a user would.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.__main__ import main
+from bench.errors import LabError
+from bench.lab import foreign, image, packages
+from bench.lab.play import Lab
+from bench.measure import flow_view
+
+KERNEL = os.environ.get("KERNEL") or "6.1"
+SOURCES = Path(__file__).with_name("foreign")
+GROWTH = 4                      # segments that the module adds per RTT
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    """Build the module, with a file's name and the name that it registers, and return its path."""
+    def made(file="fixed", registers="fixed"):
+        folder = tmp_path_factory.mktemp("module")
+        (folder / f"tcp_{file}.c").write_text((SOURCES / "tcp_fixed.c").read_text())
+        (folder / "Kbuild").write_text(f"obj-m := tcp_{file}.o\n"
+                                       f"ccflags-y := -DGROWTH={GROWTH} -DNAME='\"{registers}\"'\n")
+        image.kbuild("foreign module", packages.headers(packages.kernel_release(KERNEL)), folder)
+        return folder / f"tcp_{file}.ko"
+    return made
+
+
+@pytest.fixture(scope="module")
+def object_(tmp_path_factory):
+    def made(*flags, registers="curve"):
+        path = tmp_path_factory.mktemp("object") / "curve.bpf.o"
+        subprocess.run(["clang", "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror",
+                        "-I/usr/include/x86_64-linux-gnu", f'-DNAME="{registers}"', *flags,
+                        "-c", SOURCES / "curve.bpf.c", "-o", path], check=True)
+        return path
+    return made
+
+
+def play(scenario, *given, ccs=()):
+    return Lab(KERNEL, added=foreign.read(given, ccs, KERNEL)).run(scenario)
+
+
+def test_a_module_grows_its_window(module, geo):
+    """From ten segments on, each RTT has four segments more."""
+    run = play(geo("fixed", rate_mbit=10, bytes=100_000), (foreign.MODULE, module()))
+    assert run.json("flow-0.json")["cc"] == "fixed"
+    assert run.meta["foreign"]["fixed"]["file"] == "tcp_fixed.ko"
+    view = flow_view.FlowView(run)
+    rounds = np.floor((view.segment_s - view.segment_s[0]) / 0.55).astype(int)
+    assert np.bincount(rounds)[:4].tolist() == [10 + GROWTH * number for number in range(4)]
+
+
+def test_an_object_reduces_its_window(object_, geo):
+    """A queue of 20 packets overflows; ssthresh is then 0.7 of the window."""
+    run = play(geo("curve", queue_packets=20, bytes=200_000), (foreign.OBJECT, object_()))
+    assert run.json("flow-0.json")["cc"] == "curve"
+    _, cwnd, ssthresh = flow_view.cwnd_series(run)
+    first = np.flatnonzero(~np.isnan(ssthresh) & (ssthresh < 1 << 30))[0]
+    assert ssthresh[first] == max(cwnd[:first]) * 7 // 10
+
+
+def test_both_play_beside_the_packs_own_by_one_command(module, object_, geo, tmp_path, capsys):
+    """The command line, with a scenario of three flows."""
+    file = tmp_path / "three.toml"
+    flow = '[[flow]]\ncc = "cubic"\nbytes = 30_000\n'
+    file.write_text('title = "three"\n[[hop]]\nname = "r"\n'
+                    'forward = { rate_mbit = 2, queue_packets = 100 }\nreverse = { delay_ms = 20 }\n'
+                    + 3 * flow)
+    words = ["--kernel", KERNEL, "run", str(file), "--module", str(module()), "--bpf", str(object_()),
+             "--cc", "curve,ibk,fixed"]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert all(f"flow {number} {cc}: 30000 bytes in " in printed
+               for number, cc in enumerate(("curve", "ibk", "fixed")))
+
+
+@pytest.mark.parametrize("file, registers, line", [
+    ("other", "fixed", "the module for other registers no congestion control other, but fixed"),
+    ("mine", "cubic", "the kernel refuses the module for mine: File exists "
+                      "(TCP: cubic already registered")])
+def test_a_module_that_does_not_register_the_name_is_one_line(module, geo, file, registers, line):
+    with pytest.raises(LabError) as error:
+        play(geo(file, bytes=100_000), (foreign.MODULE, module(file, registers)))
+    assert str(error.value).startswith(f"satcc: failed: {line}")
+    assert "; to repeat: python3 -m bench again " in str(error.value)
+
+
+@pytest.mark.parametrize("flags, registers, line", [
+    (["-DREFUSED"], "curve", "the verifier refuses the object for curve: "
+                             "no write support to tcp_sock at off "),
+    ([], "other", "the object for curve registers no congestion control curve, but other"),
+    ([], "reno", "the object for curve cannot be loaded: "
+                 "the kernel does not register curve: File exists")])
+def test_an_object_that_cannot_be_loaded_is_one_line(object_, geo, flags, registers, line):
+    with pytest.raises(LabError) as error:
+        play(geo("curve", bytes=100_000), (foreign.OBJECT, object_(*flags, registers=registers)))
+    assert str(error.value).startswith(f"satcc: failed: {line}")
+    assert str(error.value).count("\n") == 0

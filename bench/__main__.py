@@ -33,7 +33,14 @@ options of the comparison:
   --kernel SERIES   series of the packaged kernel: 6.1 (default), 6.12, 5.10, newest; -rt for PREEMPT_RT
   --fresh           ignore cached runs
   --name NAME       write to results/NAME (geo)
-  --long            add a 100 Mbit/s link with random loss"""
+  --long            add a 100 Mbit/s link with random loss
+  --module FILE.ko, --bpf FILE.bpf.o
+                    add a congestion control of your own; may be repeated; also for `run`
+  --cc NAME,...     the names that these files register, if the files' own names do not tell
+
+examples:
+    python3 -m bench run bench/scenarios/geo-2mbit.toml --module tcp_foo.ko --cc foo
+    python3 -m bench --module tcp_foo.ko --bpf bar.bpf.o"""
 
 EXAMPLES = """\
 your own congestion control, as a module or as a BPF object:

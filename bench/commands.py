@@ -27,11 +27,12 @@ from .status import commit
 
 def run_comparison(arguments, console: Console) -> None:
     began = time.monotonic()
-    planned = comparison.plan(long=arguments.long)
+    added = own(arguments)
+    planned = comparison.plan(long=arguments.long, added=added)
     rows.check_plan(planned)
     console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
                   "first use fetches packages and boots once")
-    lab = Lab(arguments.kernel)
+    lab = Lab(arguments.kernel, added=added)
     runs = pool.run_all(lab, planned.items, console, use_cache=not arguments.fresh)
     data = rows.collect(planned, runs, oracle.check)
     cached = sum(run.from_cache for run in runs)
@@ -39,14 +40,16 @@ def run_comparison(arguments, console: Console) -> None:
     data["about"] = {
         "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
         "date": datetime.date.today().isoformat(), "commit": commit(),
-        "command": "make bench" + " LONG=1" * arguments.long,
+        "command": comparison_command(arguments, added),
         "runs": len(runs), "from_cache": cached, "wall_s": time.monotonic() - began,
         "speed": rows.speed(runs, planned.items),
         "restore_s": float(np.median([run.meta["restore_wall_s"] for run in fresh])),
         "cores": len(os.sched_getaffinity(0)),
         "modules": {name: version for run in runs for name, version in run.meta["modules"].items()},
     }
-    folder = TOP / "results" / arguments.name
+    data["notes"] = notes(added, data.get("cost", {}).get("uncounted", {}))
+    # The READMEs' tables are of results/geo, so a comparison with a user's policies has its own folder.
+    folder = TOP / "results" / "-".join([arguments.name, *(each.cc for each in added)])
     webpage.write_json(data, folder)
     page = webpage.write_report(data, folder)
     terminal.print_tables(data, console)
@@ -68,6 +71,25 @@ def own(arguments) -> tuple[foreign.Foreign, ...]:
     """The user's congestion controls.  Raises LabError."""
     return foreign.read([*arguments.before, *arguments.behind],
                         arguments.cc.split(",") if arguments.cc else [], arguments.kernel)
+
+
+def comparison_command(arguments, added: tuple[foreign.Foreign, ...]) -> str:
+    """The command that repeats a comparison, for its report."""
+    if not added:
+        return "make bench" + " LONG=1" * arguments.long
+    words = [f"--{each.kind} {each.path.name}" for each in added]
+    words += [f"--cc {arguments.cc}"] * bool(arguments.cc) + ["--long"] * arguments.long
+    return " ".join(["python3 -m bench", *words])
+
+
+def notes(added: tuple[foreign.Foreign, ...], uncounted: dict[str, str]) -> list[str]:
+    """The report's lines about a user's policies.  uncounted: see rows.collect_cost()."""
+    lines = []
+    for each in added:
+        reason = "it is a BPF object" if each.kind == foreign.OBJECT else uncounted.get(each.cc)
+        lines += [f"{each.cc} is {each.path.name}, SHA-256 {each.digest}."]
+        lines += [f"The instructions of {each.cc} are not counted: {reason}."] if reason else []
+    return lines
 
 
 def with_policies(chosen: Scenario, names: list[str]) -> Scenario:

@@ -2,12 +2,14 @@
 """The runs of `make bench`, and the schema of the comparison's data file."""
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pydantic
 
 from ..errors import LabError
+from ..lab import foreign
 from ..measure import cost, floors, overhead
 from ..paths import TOP
 from ..scenario import scenario, schema
@@ -99,6 +101,7 @@ class Policy:
     cc: str
     ours: bool = False
     parameters: tuple = ()
+    yours: str = ""             # the kind of the user's file that has it, see foreign.py
 
     @property
     def label(self) -> str:
@@ -160,20 +163,26 @@ def _read(name: str) -> Scenario:
     return scenario.load(TOP / "bench/scenarios" / f"{name}.toml")
 
 
-def plan(path: Path = HERE / "compare.toml", long: bool = False) -> Plan:
+def plan(path: Path = HERE / "compare.toml", long: bool = False,
+         added: Iterable[foreign.Foreign] = ()) -> Plan:
     """Read the comparison's data file and plan its runs.  Raises LabError.
+
+    added: a user's congestion controls, which stand between ours and the kernel's.
 
     The kinds of runs are:
     transfer, bulk: every policy alone on every link;
     floor: each transfer, limited only by the link and by each of floors.RECEIVERS;
     beside: a flow of every policy together with a rival's;
-    cost: a policy alone, with its instructions counted;
+    cost: a policy alone, with its instructions counted; the tracer cannot count those of a BPF object;
     log: one transfer in each mode of the logger;
     long: every policy on a faster link with random loss; shared: several flows of one policy there.
     """
     asked = schema.read(Comparison, schema.parsed(path), path.name)
     policies = tuple(Policy(entry.cc, entry.ours, tuple(entry.parameters.items()))
                      for entry in asked.policy)
+    policies = (*(policy for policy in policies if policy.ours),
+                *(Policy(each.cc, yours=each.kind) for each in added),
+                *(policy for policy in policies if not policy.ours))
     links = {name: _read(name) for name in asked.links}
     items = []
     for name, base in links.items():
@@ -222,7 +231,8 @@ def _cost_items(counted: Cost, policies) -> list[Item]:
     """The cost runs.  They have no trace, as on a user's host."""
     return [_item(counted.link, _read(counted.link), policy, "cost", counted.seconds, loss_pct, 1,
                   trace=(), before=cost.before(policy.cc), after=cost.AFTER)
-            for policy in policies if not policy.parameters for loss_pct in counted.loss_pct]
+            for policy in policies if not policy.parameters and policy.yours != foreign.OBJECT
+            for loss_pct in counted.loss_pct]
 
 
 def _log_items(log: Log) -> list[Item]:

@@ -143,12 +143,24 @@ def collect_beside(pairs) -> dict:
 
 
 def collect_cost(pairs) -> dict:
-    """Instructions per ACK and by callback."""
+    """Instructions per ACK and by callback.
+
+    uncounted: a user's policy -> why its instructions cannot be counted.
+    """
     item = pairs[0][0]
-    return {"link": link_facts(item.link, item.scenario)["name"], "seconds": item.amount,
-            "rtt_ms": item.scenario.base_rtt_s * 1e3, "rows": [
-                {"policy": item.policy.label, "loss_pct": item.loss_pct,
-                 **cost.of_run(run).as_dict(), "hash": run.hash} for item, run in pairs]}
+    data = {"link": link_facts(item.link, item.scenario)["name"], "seconds": item.amount,
+            "rtt_ms": item.scenario.base_rtt_s * 1e3, "rows": [], "uncounted": {}}
+    for item, run in pairs:
+        try:
+            counted = cost.of_run(run).as_dict()
+        except LabError as error:
+            if not item.policy.yours:
+                raise
+            data["uncounted"][item.policy.label] = str(error)
+            continue
+        data["rows"].append({"policy": item.policy.label, "loss_pct": item.loss_pct, **counted,
+                             "hash": run.hash})
+    return data
 
 
 def collect_log(pairs) -> dict:

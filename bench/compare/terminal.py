@@ -93,7 +93,7 @@ def print_tables(data: dict, console: Console) -> None:
             "> ours   * best as printed (none if all tie)   timed runs: no "
             f"loss, or random loss   {MISSING} not\nmeasured, or 90 % never "
             "reached   two lines: median, smallest–largest over the seeds"))
-        for line in check_lines(data):
+        for line in (*check_lines(data), *data.get("notes", ())):
             console.print(Text(line))
     finally:
         console.width = width

@@ -10,6 +10,7 @@ import pytest
 
 from bench import commands
 from bench.__main__ import command_line, main
+from bench.compare import comparison, rows
 from bench.errors import LabError
 from bench.lab import foreign, image, job, machine, packages, play
 from bench.lab.foreign import MODULE, OBJECT, Foreign
@@ -153,3 +154,42 @@ def test_the_identity_covers_the_files_bytes_and_not_its_name(lab):
     def identity(**change):
         return lab(dataclasses.replace(MINE, **change)).identity(scene("mine"), {})
     assert identity() == identity(path=Path("elsewhere/mine.ko")) != identity(content=b"other")
+
+
+def test_the_comparison_has_a_users_policies_between_ours_and_the_kernels():
+    plain, planned = comparison.plan(long=True), comparison.plan(long=True, added=(MINE, YOURS))
+    assert [policy for policy in planned.policies if not policy.yours] == list(plain.policies)
+    names = [policy.cc for policy in planned.policies]
+    assert names[names.index("mine") - 1] == "westwood_abse"
+    assert names[names.index("yours") + 1] == "hybla"
+    assert [item for item in planned.items if not item.policy.yours] == list(plain.items)
+    kinds = {cc: {item.kind for item in planned.items if item.policy.cc == cc}
+             for cc in ("cubic", "mine", "yours")}
+    assert kinds["mine"] == kinds["cubic"] - {"floor", "log", "shared"}
+    assert kinds["yours"] == kinds["mine"] - {"cost"}
+
+
+def test_instructions_that_cannot_be_counted_are_a_note_of_a_users_policy_only(monkeypatch):
+    """The tracer cannot count callbacks that call each other."""
+    def refused(run):
+        raise LabError("cost: the times overlap")
+    monkeypatch.setattr(rows.cost, "of_run", refused)
+    items = comparison.plan(added=(MINE,)).of("cost")
+    mine = [(item, None) for item in items if item.policy.yours]
+    data = rows.collect_cost(mine)
+    assert (data["rows"], data["uncounted"]) == ([], {"mine": "cost: the times overlap"})
+    assert commands.notes((MINE,), data["uncounted"]) == [
+        f"mine is tcp_mine.ko, SHA-256 {MINE.digest}.",
+        "The instructions of mine are not counted: cost: the times overlap."]
+    with pytest.raises(LabError, match="overlap"):
+        rows.collect_cost([(item, None) for item in items])
+
+
+@pytest.mark.parametrize("words, command", [
+    ([], "make bench"), (["--long"], "make bench LONG=1"),
+    (["--long", "--module", "a/tcp_mine.ko", "--cc", "mine"],
+     "python3 -m bench --module tcp_mine.ko --cc mine --long")])
+def test_the_report_names_the_command_that_repeats_it(words, command):
+    arguments = command_line().parse_args(words)
+    added = (MINE,) if arguments.before else ()
+    assert commands.comparison_command(arguments, added) == command

@@ -4,16 +4,21 @@
 The kernel's headers and compiler build the module, and clang builds the object, as a user would.
 """
 
+import dataclasses
+import io
 import os
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from bench import commands
 from bench.__main__ import main
+from bench.compare import comparison, rows, tables, terminal, webpage
 from bench.errors import LabError
-from bench.lab import foreign, image, packages
+from bench.lab import foreign, image, packages, pool
 from bench.lab.play import Lab
 from bench.measure import flow_view
 
@@ -107,3 +112,46 @@ def test_an_object_that_cannot_be_loaded_is_one_line(object_, geo, flags, regist
         play(geo("curve", bytes=100_000), (foreign.OBJECT, object_(*flags, registers=registers)))
     assert str(error.value).startswith(f"satcc: failed: {line}")
     assert str(error.value).count("\n") == 0
+
+
+SHORT = """
+title = "short"
+links = ["geo-2mbit"]
+transfers = [1_000_000]
+bulk_seconds = 5
+bulk_loss_pct = [0]
+seeds = [1]
+beside = { links = ["shared-40ms"], seconds = 2, rival = "cubic" }
+cost = { link = "geo-2mbit", seconds = 5, loss_pct = [0] }
+log = { link = "geo-2mbit", cc = "cubic", bytes = 100_000 }
+policy = [{ cc = "cubic" }]
+[long]
+link = "geo-100mbit"
+seconds = 1
+loss_pct = [1]
+seeds = [1]
+shared = { flows = 2, policies = ["cubic"], loss_pct = [0] }
+"""
+
+
+def test_both_are_rows_of_the_comparison(module, object_, tmp_path):
+    """Its tables and its page have figures of both; a BPF object's instructions cannot be counted."""
+    data_file = tmp_path / "compare.toml"
+    data_file.write_text(SHORT)
+    added = foreign.read([(foreign.MODULE, module()), (foreign.OBJECT, object_())], (), KERNEL)
+    planned = comparison.plan(data_file, added=added)
+    planned = dataclasses.replace(planned, items=tuple(planned.of("transfer", "bulk", "beside", "cost")))
+    console = Console(file=io.StringIO(), width=100)
+    data = rows.collect(planned, pool.run_all(Lab(KERNEL, added=added), planned.items, console))
+    data |= {"about": {}, "notes": commands.notes(added, data["cost"]["uncounted"])}
+    assert data["policies"] == ["fixed", "curve", "cubic"]
+    drawn = [*tables.link_tables(data["links"][0], data), tables.beside_table(data)]
+    for table in drawn:
+        assert {row.name: "—" in [cell.text for cell in row.cells] for row in table.rows
+                if row.kind == "other"} == {"fixed": False, "curve": False, "cubic": False}
+    assert [row.name for row in tables.cost_table(data).rows] == ["fixed", "cubic"]
+    terminal.print_tables(data, console)
+    page = webpage.write_report(data, tmp_path).read_text()
+    for text in (page, console.file.getvalue()):
+        assert "fixed is tcp_fixed.ko, SHA-256 " in text
+        assert "The instructions of curve are not counted: it is a BPF object." in text

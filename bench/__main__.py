@@ -3,6 +3,7 @@
 
 import argparse
 import importlib
+import os
 import re
 import sys
 from pathlib import Path
@@ -49,11 +50,11 @@ your own congestion control, as a module or as a BPF object:
 
 # The functions in commands.py of the commands that command_line() describes.
 COMMANDS = {None: "run_comparison", "run": "run_one", "again": "play_again", "report": "draw_report",
-            "readme": "write_readmes", "prune": "forget_old"}
+            "readme": "write_readmes", "oracle": "check_runs", "calibrate": "calibrate_link",
+            "boots": "compare_boots", "prune": "forget_old"}
 # The modules with main(words) of the other commands.
 PROGRAMS = {
     "geo": "compare.geo", "papers": "papers.command", "matrix": "matrix.command",
-    "oracle": "oracle.command", "calibrate": "measure.calibrate", "boots": "lab.boots",
     "links": "scenario.links",
 }
 
@@ -122,6 +123,19 @@ def command_line() -> argparse.ArgumentParser:
                        help="folder with the folders geo, papers and uses of results (results/)")
     pages.add_argument("--figures", action="store_true",
                        help="write tools/satcc_operate/figures.json alone, from the tables as they are")
+    oracle = commands.add_parser("oracle", help="recompute every window of a kept run")
+    oracle.add_argument("folder", nargs="+", type=Path,
+                        help="folder of a run: build/runs/<xx>/<identity>")
+    link = commands.add_parser("calibrate", help="compare the emulated link with its scenario")
+    link.add_argument("--kernel", default=argparse.SUPPRESS, help="series of the packaged kernel (6.1)")
+    link.add_argument("--full", action="store_true", help="send ten times as many packets")
+    link.add_argument("--json", type=Path, help="write the rows to this file")
+    boots = commands.add_parser(
+        "boots", help="boot the guest many times and compare its memory after each boot")
+    boots.add_argument("boots", type=int, help="number of boots")
+    boots.add_argument("--kernel", default=argparse.SUPPRESS, help="series of the packaged kernel (6.1)")
+    boots.add_argument("--busy", type=int, default=2 * len(os.sched_getaffinity(0)),
+                       help="number of processes that load the host meanwhile (%(default)s)")
     commands.add_parser("prune", help="remove kept runs of images and emulators that are no longer used")
     return parser
 

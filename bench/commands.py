@@ -15,9 +15,10 @@ from rich.console import Console
 from . import oracle
 from .compare import comparison, readme, rows, terminal, webpage
 from .errors import LabError
-from .lab import debug, foreign, host, machine, play, pool, prune, repeat
+from .lab import boots, debug, foreign, host, machine, play, pool, prune, repeat
 from .lab.play import Lab
-from .measure import flow_view
+from .measure import calibrate, flow_view
+from .oracle import command as oracle_command
 from .paths import TOP
 from .record.run import Run
 from .scenario import scenario
@@ -145,6 +146,18 @@ def draw_report(arguments, console: Console) -> None:
 
 def write_readmes(arguments, console: Console) -> None:
     readme.write(arguments.folder, arguments.figures)
+
+
+def check_runs(arguments, console: Console) -> int:
+    return oracle_command.check_runs(arguments.folder)
+
+
+def calibrate_link(arguments, console: Console) -> int:
+    return calibrate.show(arguments.kernel, arguments.full, arguments.json)
+
+
+def compare_boots(arguments, console: Console) -> int:
+    return boots.compare(arguments.kernel, arguments.boots, arguments.busy)
 
 
 def forget_old(arguments, console: Console) -> None:

@@ -7,7 +7,6 @@ A boot's hash covers the machine's memory and devices at the moment when the lab
 boots have different hashes, a run's packets may depend on the host.
 """
 
-import argparse
 import collections
 import multiprocessing
 import os
@@ -24,19 +23,17 @@ def _spin(parent: int):
         pass
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m bench boots", description=__doc__.splitlines()[0])
-    parser.add_argument("boots", type=int, help="number of boots")
-    parser.add_argument("--kernel", default="6.1")
-    parser.add_argument("--busy", type=int, default=2 * len(os.sched_getaffinity(0)),
-                        help="number of processes that load the host meanwhile (%(default)s)")
-    arguments = parser.parse_args(words)
-    for _ in range(arguments.busy):
+def compare(kernel: str, boots: int, busy: int) -> int:
+    """Print the hash of each boot's memory, with its number of boots.  Returns the exit status.
+
+    busy: number of processes that load the host meanwhile.
+    """
+    for _ in range(busy):
         multiprocessing.Process(target=_spin, args=(os.getpid(),), daemon=True).start()
     counts = collections.Counter()
     try:
-        guest = image.build(arguments.kernel)
-        for number in range(1, arguments.boots + 1):
+        guest = image.build(kernel)
+        for number in range(1, boots + 1):
             with tempfile.TemporaryDirectory() as folder, \
                     machine.Machine(guest, Path(folder) / "console.log") as booting:
                 booting.wait_until_booted()

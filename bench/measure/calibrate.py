@@ -12,7 +12,6 @@ but its row fails only outside the interval of 1 - 1e-5.  Each change of the ima
 numbers, and with a dozen such figures one is outside its 99 % interval in about one of ten images.
 """
 
-import argparse
 import dataclasses
 import json
 import math
@@ -505,17 +504,11 @@ def rows(lab: Lab, scale: int) -> list[dict]:
             for check in CHECKS for row in check(lab, scale)]
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m bench calibrate",
-                                     description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help=f"send {FULL} times as many packets")
-    parser.add_argument("--kernel", default="6.1")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
-    given = parser.parse_args(words)
+def show(kernel: str, full: bool, json_file: Path | None) -> int:
+    """Calibrate, and print the rows.  Returns the exit status."""
     try:
-        lab = Lab(given.kernel, extras=("papers",))
-        scale = FULL if given.full else SHORT
-        results = rows(lab, scale)
+        lab = Lab(kernel, extras=("papers",))
+        results = rows(lab, FULL if full else SHORT)
     except LabError as error:
         print(f"calibrate: {error}", file=sys.stderr)
         return 2
@@ -529,6 +522,6 @@ def main(words: list[str]) -> int:
         table.add_row(row["check"], row["what"], *(f"{row[figure]:.6g}" for figure in figures),
                       row["unit"], verdict)
     Console(width=150).print(table)
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=1))
+    if json_file:
+        json_file.write_text(json.dumps(results, indent=1))
     return 0 if all(row["passed"] for row in results) else 1

@@ -5,8 +5,6 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -27,6 +25,7 @@ class Estimate:
 
 def quantile(confidence_pct: float, count: int) -> float:
     """The two-sided quantile of Student's t for this number of values."""
+    from scipy.special import stdtrit       # here, since `papers list` imports this file and not scipy
     return float(stdtrit(count - 1, 0.5 + confidence_pct / 200))
 
 

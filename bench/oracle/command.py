@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Check kept runs: compare every window with the papers' equations."""
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -35,12 +34,10 @@ def reopen(folder: Path) -> Run:
     return Run(scenario.from_dict(table, str(folder)), folder, meta, True)
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m bench oracle", description=__doc__)
-    parser.add_argument("folder", nargs="+", type=Path,
-                        help="folder of a run: build/runs/<xx>/<identity>")
+def check_runs(folders: list[Path]) -> int:
+    """Print the report on each kept run.  Returns the exit status."""
     differing = 0
-    for folder in parser.parse_args(words).folder:
+    for folder in folders:
         try:
             report = check(reopen(folder))
         except LabError as error:

@@ -76,7 +76,7 @@ def test_the_help_of_a_command_imports_nothing_slow(tmp_path, words):
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("usage: ")
 
 
-@pytest.mark.parametrize("module", ["matplotlib", "jinja2"])
+@pytest.mark.parametrize("module", ["matplotlib", "jinja2", "scipy"])
 def test_the_list_of_papers_imports_nothing_that_draws(tmp_path, module):
     done = bench_without(module, tmp_path, "papers", "--paper", "marchese/table1", "list")
     assert (done.returncode, done.stderr) == (0, "") and "marchese/table1: " in done.stdout

@@ -126,6 +126,8 @@ class Lab:
     added: a user's congestion controls; a run loads those that its scenario uses.
     """
 
+    added: tuple[foreign.Foreign, ...] = ()
+
     def __init__(self, kernel: str = "6.1", extras: tuple[str, ...] = (),
                  prebuilt: image.Image | None = None, added: tuple[foreign.Foreign, ...] = ()):
         _clear_up()

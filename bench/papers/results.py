@@ -214,7 +214,7 @@ class Results:
             for source, other in self.sides(experiment, cell)])
 
     def _claim(self, experiment: Experiment, claim: Claim) -> dict:
-        pairs, of = [], 0
+        pairs, of, counts = [], 0, []
         for left, right_cell in self.pairs(experiment, claim):
             of += 1
             sides = [self._side(experiment, cell) for cell in (left, right_cell) if cell]
@@ -224,9 +224,10 @@ class Results:
                 sides.append(Estimate(claim.value, None, 1))
             shown = {name: label for name, label in left.labels.items() if name != SETTINGS}
             seeds = self._seeds(experiment, left, right_cell, claim.value)
-            pair_verdict = verdict.judge_pair(
-                experiment, claim.relation, *sides, claim.factor, seeds,
-                any(self.is_random(experiment, cell) for cell in (left, right_cell) if cell))
+            random = any(self.is_random(experiment, cell) for cell in (left, right_cell) if cell)
+            counts += [len(seeds)] * random
+            pair_verdict = verdict.judge_pair(experiment, claim.relation, *sides, claim.factor, seeds,
+                                              random)
             ends = [side.mean if math.isfinite(side.mean) else None for side in sides]
             beside = [label for name, label in (right_cell or left).labels.items()
                       if label != left.labels[name]]
@@ -243,8 +244,8 @@ class Results:
             (entry for entry in experiment.uncounted if entry.claims), None)
         return {"text": claim.text, "words": claim.words, "relation": claim.relation,
                 "factor": claim.factor, "pairs": pairs, "of": of,
-                "seeds": min((pair["seeds"] for pair in pairs), default=None)
-                if experiment.random else None,
+                # A pair that chance does not change has one run, and is as sure as any.
+                "seeds": min(counts) if counts else None,
                 "uncounted": [uncounted.kind, uncounted.why] if uncounted else None,
                 "some": claim.some,
                 "verdict": verdict.judge_claim([pair["verdict"] for pair in pairs], claim.some)

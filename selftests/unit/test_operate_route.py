@@ -13,7 +13,7 @@ import pytest
 
 from selftests.unit import operate_net
 from selftests.unit.operate_net import SATCC, policy_of, run
-from tools.satcc_operate import fib, route
+from tools.satcc_operate import fib, follow, route
 from tools.satcc_operate.host import in_namespace
 
 PREFIX, ADDRESS = "203.0.113.0/24", "203.0.113.1"
@@ -541,6 +541,18 @@ def test_what_the_operator_removes_is_not_followed(net, tmp_path, words):
         net.ip("route", "replace", "default", "via", "192.0.2.3")
         assert line(1) is None
         assert net.routes("proto", str(fib.PROTOCOL)) == []
+
+
+@pytest.mark.parametrize("link, removed", [
+    ("", True), ("[LINK]3: v0@if2: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 state UP", True),
+    ("[LINK]3: v0@if2: <BROADCAST,MULTICAST> mtu 1500 state DOWN", False),
+    ("[LINK]Deleted 3: v0@if2: <BROADCAST,MULTICAST,UP> mtu 1500", False),
+    ("[LINK]4: v1@if5: <BROADCAST,MULTICAST> mtu 1500 state DOWN", True)])
+def test_only_the_routes_own_device_takes_it_away(link, removed):
+    """Another device's event, or one of a device that stays up, may come with the operator's command."""
+    deleted = f"[ROUTE]Deleted {PREFIX} via 192.0.2.2 dev v0 table 254 proto {fib.PROTOCOL} metric 0"
+    place = fib.prefix_of(PREFIX), None
+    assert follow.is_removed(place, f"{link}\n{deleted}\n") == removed
 
 
 def test_a_daemon_that_replaces_satccs_route_is_followed(net, tmp_path):

@@ -7,6 +7,7 @@ the original goes, the copy goes too, and comes back with it.
 
 import json
 import os
+import re
 import select
 import sys
 import time
@@ -17,6 +18,8 @@ from .host import OperateError
 QUIET = 0.3             # s without an event that end a burst of events
 LONGEST = 3.0           # s of one burst
 AGAIN = 5.0             # s until a failed change is tried again
+# [LINK]3: v0@if2: <BROADCAST,MULTICAST> mtu 1500 ..., or [LINK]Deleted 3: v0@if2: <...> ...
+LINK = re.compile(r"\[LINK\](Deleted )?\d+: ([^:@]+)[^<]*<([^>]*)>")
 MONITOR = ["ip", "-N", "-o", "monitor", "label", "link", "route", "rule"]
 
 
@@ -65,14 +68,20 @@ def place_of(request):
 
 def is_removed(place, events):
     """Whether somebody has removed satcc's route by a command, and not a device by going down."""
-    return "[LINK]" not in events and any(is_removal(place, line.split())
-                                          for line in events.splitlines())
+    lines = events.splitlines()
+    down = {match[2] for match in map(LINK.match, lines)
+            if match and (match[1] or "UP" not in match[3].split(","))}
+    return any(is_removal(place, line.split(), down) for line in lines)
 
 
-def is_removal(place, words):
-    """Whether a line of MONITOR tells that satcc's route of a place was deleted."""
+def is_removal(place, words, down):
+    """Whether a line of MONITOR tells that satcc's route of a place was deleted.
+
+    down: devices that went down, whose routes the kernel deletes.
+    """
     values = dict(zip(words, words[1:]))
-    if words[:1] != ["[ROUTE]Deleted"] or values.get("proto") != str(fib.PROTOCOL):
+    if words[:1] != ["[ROUTE]Deleted"] or values.get("proto") != str(fib.PROTOCOL) \
+            or values.get("dev") in down:
         return False
     is_same = place[0].prefixlen == 0 if words[1] == "default" else fib.prefix_of(words[1]) == place[0]
     return is_same and fib.port_of({"table": values.get("table", fib.MAIN)}) == place[1]

@@ -12,20 +12,12 @@ The pages are drawn from papers.json's data and the jobs' files; nothing here me
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
-from ..paths import TOP
 from . import experiment, results, tables, verdict
 from .results import Results
 
 HERE = Path(__file__).resolve().parent
-
-
-def commit() -> str | None:
-    done = subprocess.run(["git", "-C", str(TOP), "describe", "--always", "--dirty"],
-                          text=True, capture_output=True)
-    return done.stdout.strip() or None
 
 
 def read(folder: Path) -> dict:

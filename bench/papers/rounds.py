@@ -17,6 +17,7 @@ from ..errors import LabError
 from ..lab import machine, prune
 from ..lab.play import Lab
 from ..paths import TOP, locked
+from ..status import commit
 from . import experiment, plan, report, results, seeds, tables, workflow
 
 
@@ -84,7 +85,7 @@ def report_now(arguments) -> int:
     chosen = experiment.load_all(planned["papers"])
     about = {"kernel": planned["image"]["release"], "emulator": f"QEMU {machine.qemu_version()}",
              "seeds": planned["seeds"], "date": datetime.date.today().isoformat(),
-             "commit": report.commit()}
+             "commit": commit()}
     measured = results.Results(planned, chosen, arguments.results)
     report.write(measured, about, arguments.results)
     print(f"report: {_shown(arguments.results / 'index.html')}")

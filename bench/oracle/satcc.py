@@ -208,6 +208,8 @@ class Satcc(Control):
             return
         if queue or self.epoch_w_max and n <= WAIT_ROUNDS:
             step = self.cubic(call)
+            if self.mode == ALONE:
+                step = min(step, self.probe(n))
         else:
             self.epoch_w_begin = 0
             step = self.probe(n - WAIT_ROUNDS if self.epoch_w_max else n)

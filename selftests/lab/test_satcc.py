@@ -3,10 +3,11 @@
 
 import pytest
 
-from bench.measure import flow_view
+from bench.measure import fairness, flow_view
 from bench.oracle import calls
 from bench.oracle.calls import (
     CONG_CONTROL, CWND_EVENT, CWR, LOSS, RECOVERY, SET_STATE, TX_START, TX_START_EVENT)
+from bench.scenario import scenario
 from selftests.lab.situations import from_then_on
 
 pytestmark = pytest.mark.lab
@@ -67,6 +68,20 @@ def test_no_tolerance(lab, geo):
     for begin, end in zip(times, [*times[1:], flow_calls[-1].t_ns]):
         assert any(begin <= call.t_ns <= end for call in reduced)
     assert not any(call.new.p_q16 for call in flow_calls)
+
+
+def test_two_flows_share_though_one_had_a_loss(lab):
+    """Two flows start 50 ms apart on a clean path and the queue drops packets of one of them. After 15 s
+    neither has less than half of what the other has."""
+    flows = [{"cc": CC, "seconds": 26, "start_s": start_s} for start_s in (0, 0.05)]
+    delay = {"delay_ms": 100}
+    run = lab.run(scenario.from_dict({
+        "title": "two of satcc", "capture": False, "trace": [], "samples_s": [15, 25], "flow": flows,
+        "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1}},
+                {"name": "satellite", "forward": delay, "reverse": delay}]}))
+    assert 0 < flow_view.queue_drops(run) < 200
+    one, other = (fairness.share_kbit(run, number) for number in range(2))
+    assert min(one, other) > max(one, other) / 2
 
 
 def test_a_mark_reduces(lab, geo):

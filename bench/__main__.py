@@ -49,14 +49,11 @@ your own congestion control, as a module or as a BPF object:
   python3 -m bench run bench/scenarios/geo-2mbit.toml --bpf bar.bpf.o --cc bar"""
 
 # The functions in commands.py of the commands that command_line() describes.
-COMMANDS = {None: "run_comparison", "run": "run_one", "again": "play_again", "report": "draw_report",
-            "readme": "write_readmes", "oracle": "check_runs", "calibrate": "calibrate_link",
-            "boots": "compare_boots", "prune": "forget_old"}
+COMMANDS = {None: "run_comparison", "run": "run_one", "again": "play_again", "geo": "run_geo",
+            "report": "draw_report", "readme": "write_readmes", "oracle": "check_runs",
+            "calibrate": "calibrate_link", "boots": "compare_boots", "prune": "forget_old"}
 # The modules with main(words) of the other commands.
-PROGRAMS = {
-    "geo": "compare.geo", "papers": "papers.command", "matrix": "matrix.command",
-    "links": "scenario.links",
-}
+PROGRAMS = {"papers": "papers.command", "matrix": "matrix.command", "links": "scenario.links"}
 
 
 class AddFile(argparse.Action):
@@ -114,6 +111,13 @@ def command_line() -> argparse.ArgumentParser:
     for each in (one, again):
         each.add_argument("--gdb", action="store_true",
                           help="wait for gdb, with the kernel's and the modules' symbols")
+    geo = commands.add_parser(
+        "geo", help="play transfers over public satellite accesses",
+        description="Play transfers over public satellite accesses, and compare their times with "
+                    "published objectives.")
+    geo.add_argument("--kernel", default=argparse.SUPPRESS, help="series of the packaged kernel (6.1)")
+    geo.add_argument("--fresh", action="store_true", default=argparse.SUPPRESS,
+                     help="ignore cached runs")
     report = commands.add_parser("report", help="draw the report of a comparison again",
                                  description="Draw the report again from a folder's bench.json.")
     report.add_argument("folder", type=Path, help="folder with bench.json: results/geo")

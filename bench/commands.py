@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from . import oracle
-from .compare import comparison, readme, rows, terminal, webpage
+from .compare import comparison, geo, readme, rows, terminal, webpage
 from .errors import LabError
 from .lab import boots, debug, foreign, host, machine, play, pool, prune, repeat
 from .lab.play import Lab
@@ -136,6 +136,10 @@ def run_one(arguments, console: Console) -> None:
         lines.append(f"job {kept}; to repeat: python3 -m bench again {kept}")
     for line in lines:
         console.print(f"  {line}", soft_wrap=True)
+
+
+def run_geo(arguments, console: Console) -> None:
+    geo.play(arguments, console)
 
 
 def draw_report(arguments, console: Console) -> None:

@@ -11,7 +11,6 @@ seconds from the first SYN to the ACK of the last byte:
                 send to a larger one
 """
 
-import argparse
 import dataclasses
 import datetime
 import math
@@ -33,7 +32,7 @@ from ..paths import TOP
 from ..scenario import scenario, schema
 from ..scenario.scenario import MS, PERCENT, SECONDS, Scenario
 from ..scenario.schema import CongestionControl, Line, real, whole
-from ..status import commit, status_of
+from ..status import commit
 from .. import formats
 from . import webpage
 from .comparison import Item, Policy
@@ -275,11 +274,3 @@ def play(arguments, console: Console) -> None:
     console.print(f"{len(runs)} runs, {result['about']['wall_s']:.0f} s wall; "
                   f"data: {path.relative_to(TOP)}")
     console.print(prune.within_limit())
-
-
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m bench geo", description=__doc__.splitlines()[0])
-    parser.add_argument("--kernel", default="6.1", help="series of the packaged kernel (6.1)")
-    parser.add_argument("--fresh", action="store_true", help="ignore cached runs")
-    arguments = parser.parse_args(words)
-    return status_of("bench geo", lambda: play(arguments, Console(highlight=False)))

@@ -7,6 +7,8 @@ need no capture and do not include the start.  A rate counts packets of the scen
 receiver's rates are from the receiver's capture.
 """
 
+from __future__ import annotations
+
 import json
 import re
 

@@ -7,6 +7,8 @@ are seconds since the flow's first SYN unless a docstring says otherwise.  A kby
 Kbyte 1024.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import inspect

@@ -7,6 +7,8 @@ that is, in order (received.arrivals()).  Times are s since the arrival of the c
 kbyte has 1000 bytes.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from ..errors import LabError

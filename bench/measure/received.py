@@ -7,6 +7,8 @@ metrics here count a byte when it first arrives, in order or not; Caini et al. (
 data for the same reason.  Their times are those of _acknowledged().
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 

@@ -2,6 +2,9 @@
 """python3 -m bench papers: play the papers' experiments and write the report."""
 
 import argparse
+import importlib
+import sys
+import types
 from pathlib import Path
 
 from ..status import status_of
@@ -42,14 +45,32 @@ def main(words: list[str]) -> int:
     return status_of("papers", lambda: work(arguments))
 
 
+def import_later(name: str) -> None:
+    """Import a module only when an attribute of it is used, also where code names it in an import."""
+    def attribute(wanted: str):
+        if sys.modules.get(name) is stand_in:
+            if wanted.startswith("__"):         # the import statement asks for some
+                raise AttributeError(wanted)
+            del sys.modules[name]
+        return getattr(importlib.import_module(name), wanted)
+
+    stand_in = types.ModuleType(name)
+    stand_in.__getattr__ = attribute
+    sys.modules.setdefault(name, stand_in)
+
+
 def work(arguments) -> int:
-    """Do what the arguments ask.  The imports are here because they are slow: --help needs none, and a
-    job not those that draw and judge."""
+    """Do what the arguments ask.  The imports are here because they are slow: --help needs none, the
+    list no numpy, and a job not those that draw and judge."""
     from rich.console import Console
+    console = Console(highlight=False, soft_wrap=True)
+    if arguments.command == "list":
+        import_later("numpy")
+        from . import listing
+        return listing.show(arguments, console)
 
     from . import cell, plan, play
     arguments.results = (arguments.results or plan.RESULTS).resolve()
-    console = Console(highlight=False, soft_wrap=True)
     if arguments.command == "cell":
         cell.play(arguments.job, arguments.results)
         return 0
@@ -61,6 +82,4 @@ def work(arguments) -> int:
     from . import rounds
     if arguments.command == "report":
         return rounds.report_now(arguments)
-    if arguments.command == "list":
-        return rounds.show_list(arguments, console)
     return rounds.make(arguments, console)

@@ -489,10 +489,19 @@ def _cells(base: dict, axes: tuple[Axis, ...], where: str) -> Iterator[Cell]:
                 put(table, path, new, f"{here}: set")
         formula = next((value.formula for value in values if value.formula), "")
         table = copied_flows(table, here)
-        yield Cell(labels, table, scenario.from_dict({"title": where, **table}, here, ("scenario",)),
-                   formula)
+        yield Cell(labels, table, _scenario({"title": where, **table}, here), formula)
     if not seen:
         raise LabError(f"{where}: axis: `only` leaves no cell")
+
+
+_scenarios: dict[str, Scenario] = {}        # by their tables: half of all cells repeat one
+
+
+def _scenario(table: dict, where: str) -> Scenario:
+    text = repr({**table, "title": ""})
+    if text not in _scenarios:
+        _scenarios[text] = scenario.from_dict(table, where, ("scenario",))
+    return dataclasses.replace(_scenarios[text], title=table["title"])
 
 
 def put(table: dict, path: str, new, where: str) -> None:

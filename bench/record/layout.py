@@ -8,6 +8,8 @@ The name of a nested struct's member begins with the struct's name; a member of 
 its own.  The name of an array's element ends with its index.
 """
 
+from __future__ import annotations
+
 import re
 import subprocess
 from pathlib import Path

@@ -6,6 +6,8 @@ a bench.  Our captures have plain Ethernet, IPv4 or IPv6 without extension heade
 field has one of two offsets.
 """
 
+from __future__ import annotations
+
 import struct
 from dataclasses import dataclass
 

@@ -5,6 +5,8 @@ The kernel's text output would cost the guest more instructions than the packets
 the raw pages.  tools/satcc_tools/pages.py parses a page.
 """
 
+from __future__ import annotations
+
 import re
 import struct
 from collections import defaultdict

@@ -30,8 +30,8 @@ RECEIVERS = {"receiver": "without congestion control",
              "stock": "the same, with a stock receiver"}
 PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md", TOP / "modules" / "README-satcc.md",
          TOP / "modules" / "RESULTS-satcc.md",
-         *(TOP / policy / "README.md" for policy in ("hybla", "mtsi", "ibk", "constant_rate",
-                                                     "westwood_abse")),
+         *sorted({path.parent / "README.md" for path in TOP.glob("*/tcp_*.c")}
+                 - {TOP / "modules" / "README.md"}),
          *sorted((TOP / "tools" / "uses").glob("*.md")))
 # The policies in README.md's table.
 SUMMARY = ("satcc", "hybla_full", "westwood_abse", "hybla", "cubic", "bbr")

@@ -19,7 +19,7 @@ from selftests.conftest import KERNEL
 
 pytestmark = pytest.mark.lab
 
-OURS = ("hybla_full", "mtsi", "ibk", "constant_rate", "westwood_abse")
+OURS = tuple(paths.policies())
 KERNELS = ("cubic", "bbr", "reno")
 # Every ordered pair with one of ours in it: (the route's, that of the socket before).
 PAIRS = [(route, before) for route in OURS + KERNELS for before in OURS + KERNELS
@@ -56,7 +56,7 @@ ip netns exec receiver flow recv 5000 &
 sleep 0.2
 # A warning is looked for in the log: bbr's own, on bytes that are not its, must not end the run.
 sysctl -q -w kernel.panic_on_warn=0
-for name in hybla_full mtsi ibk constant_rate westwood_abse bbr; do modprobe tcp_$name; done
+for name in {" ".join(OURS)} bbr; do modprobe tcp_$name; done
 route() {{ ip -n sender route replace 192.0.2.4/30 via 192.0.2.2 ${{1:+congctl $1}}; }}
 """
 END = "\ndmesg > /run/out/dmesg\n"

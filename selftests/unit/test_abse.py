@@ -264,18 +264,19 @@ def streams(draw):
     return acks
 
 
+def estimates_are_between_the_samples(rows):
+    samples = []
+    for row in rows:
+        if row["outcome"] in (BLIND, TRAIN, SAMPLE):
+            samples.append(row["s"])
+            assert min(samples) <= row["bse"] <= max(samples)
+
+
 @given(acks=streams())
 def test_every_step_follows_the_equations(calc, acks):
-    check_steps(acks, run(calc, acks))
-
-
-@given(acks=streams())
-def test_estimate_is_between_the_samples(calc, acks):
-    seen = []
-    for row in run(calc, acks):
-        if row["outcome"] in (BLIND, TRAIN, SAMPLE):
-            seen.append(row["s"])
-            assert min(seen) <= row["bse"] <= max(seen)
+    rows = run(calc, acks)
+    check_steps(acks, rows)
+    estimates_are_between_the_samples(rows)
 
 
 # -- whole runs, from their times alone ---------------------------------------

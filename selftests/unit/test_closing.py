@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from bench.oracle import POLICIES
 from bench.paths import TOP
 
 CONFTEST = """
@@ -40,5 +41,6 @@ def test_the_closing_line_counts_the_oracles_windows(tmp_path, processes, ibk, m
     output = done.stdout.splitlines()
     assert output[-1] == "2 passed, 0 failed, 2 skipped", done.stdout + done.stderr
     line, = [line for line in output if line.startswith("oracle: ")]
+    counts = {**dict.fromkeys(POLICIES, 0), "mtsi": mtsi, "ibk": ibk}
     assert line == (f"oracle: {ibk + mtsi} window changes of {2 + (processes > 1)} runs recomputed: "
-                    f"hybla_full 0, mtsi {mtsi}, ibk {ibk}, constant_rate 0, westwood_abse 0, satcc 0")
+                    + ", ".join(f"{policy} {count}" for policy, count in counts.items()))

@@ -17,7 +17,7 @@ help:
 	@echo 'make goals [ONLY="loss queue"]   play the goals of satcc, or only these, beside other policies; takes hours; resumes when interrupted'
 	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml; takes hours'
 	@echo 'make check     run every test; about 40 minutes on two cores'
-	@echo 'make unit      run the tests that need no lab; about two minutes'
+	@echo 'make unit      run the tests that need no guest and build no module; about a minute'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make bpf       build the policies as BPF objects, and their loader, in build/bpf'
 	@echo 'make install   build and install the modules, and the tools below PREFIX ($(PREFIX)); as root'
@@ -252,7 +252,7 @@ check:
 
 unit:
 	@./tools/setup check
-	@$(PYTEST) -m 'not lab' selftests/unit selftests/lint selftests/bench
+	@$(PYTEST) -m 'not lab and not kbuild' selftests/unit selftests/lint selftests/bench
 
 .PHONY: distclean
 distclean: clean

@@ -123,6 +123,14 @@ def make_data(seed: int = 1) -> dict:
         "notes": ["A line with <angle brackets> & an ampersand."]}
 
 
+def make_small() -> dict:
+    """The same of four policies on the first link: its figures are drawn in a tenth of the time."""
+    data = make_data()
+    data["links"] = data["links"][:1]
+    data["policies"] = ["hybla_full", "cubic", "bbr", "reno"]
+    return data
+
+
 def make_cost_row(rng, policy: str, loss: float) -> dict:
     acks = rng.randrange(5000, 20_000)
     callbacks = [
@@ -398,7 +406,7 @@ def test_missing_figures_are_dashes(gap):
 
 
 def test_missing_measurements_reach_page_and_terminal(tmp_path):
-    data = make_data()
+    data = make_small()
     link = data["links"][0]
     link["transfers"][0].update(seconds=None, drops=math.nan, hash=None)
     link["bulk"] = [b for b in link["bulk"] if b["policy"] != "cubic"]
@@ -416,7 +424,7 @@ def test_missing_measurements_reach_page_and_terminal(tmp_path):
 
 
 def test_nothing_measured_at_all(tmp_path):
-    data = make_data()
+    data = make_small()
     for link in data["links"]:
         link.update(transfers=[], bulk=[], series={})
     assert webpage.write_report(data, tmp_path).exists()
@@ -505,11 +513,12 @@ def test_json_is_sorted_and_has_nulls(tmp_path):
     assert "NaN" not in text and "Infinity" not in text
 
 
-def test_the_same_data_from_its_json_give_the_same_page(data, written, tmp_path):
+def test_the_same_data_from_its_json_give_the_same_page(tmp_path):
+    data = make_small()
     path = webpage.write_json(data, tmp_path)
     again = json.loads(path.read_text(encoding="utf-8"))
-    page = webpage.write_report(again, tmp_path)
-    assert page.read_bytes() == written.read_bytes()
+    written = webpage.write_report(data, tmp_path / "data").read_bytes()
+    assert webpage.write_report(again, tmp_path / "json").read_bytes() == written
 
 
 def test_thinned_line_keeps_peaks_and_ends():

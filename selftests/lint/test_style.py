@@ -13,8 +13,7 @@ from bench.lab import foreign, image, job, packages
 from bench.measure import cost
 from bench.paths import BUILD, TOP
 from bench.scenario import scenario
-
-KERNEL = "6.1"
+from selftests.lint.conftest import KERNEL
 
 
 def tracked(*suffixes):
@@ -59,22 +58,21 @@ def no_finding(output):
     assert not findings, "\n".join(findings)
 
 
-def test_modules_build_without_a_warning(tmp_path):
+def test_modules_build_without_a_warning(release, tmp_path):
     """W=1, and sparse (C=2) on every file."""
-    no_finding(build(packages.kernel_release(KERNEL), tmp_path, "W=1", "C=2", "KCFLAGS=-Werror"))
+    no_finding(build(release, tmp_path, "W=1", "C=2", "KCFLAGS=-Werror"))
 
 
-def test_calibration_builds_without_a_warning(tmp_path):
+def test_calibration_builds_without_a_warning(release, tmp_path):
     """The bench's own kernel module."""
     shutil.copy(cost.SOURCE, tmp_path)
     (tmp_path / "Kbuild").write_text(f"obj-m := {cost.SOURCE.stem}.o\n")
-    no_finding(kbuild(packages.kernel_release(KERNEL), tmp_path, "W=1", "C=2", "KCFLAGS=-Werror"))
+    no_finding(kbuild(release, tmp_path, "W=1", "C=2", "KCFLAGS=-Werror"))
 
 
-def test_modules_build_the_same_anywhere(tmp_path):
+def test_modules_build_the_same_anywhere(release, tmp_path):
     """Built in two folders, stripped as the lab strips them: the same bytes.  The build ID, which
     stays in them, is of the debug information too: that names no folder of this clone."""
-    release = packages.kernel_release(KERNEL)
     builds = []
     for name in ("here", "there/deeper"):
         folder = tmp_path / name

@@ -6,6 +6,8 @@ and undefined behaviour sanitizers, and they must give one answer. A missing
 32-bit compiler is a skip, and a failure when EXPECT_ALL=1.
 """
 
+import functools
+import hashlib
 import os
 import pathlib
 import subprocess
@@ -70,12 +72,35 @@ class Both:
         return [calc.close() for calc in self.calcs]
 
 
+def sources_of(name):
+    """The files that a calculator may include, and its own."""
+    folders = [word.removeprefix("-I") for word in CFLAGS if word.startswith("-I")]
+    return [HERE / f"{name}.c", *(path for folder in [HERE, *folders]
+                                  for path in sorted(pathlib.Path(folder).rglob("*.h")))]
+
+
+@functools.cache
+def compiler():
+    """The compiler, and its version."""
+    program = os.environ.get("CC", "gcc")
+    return program, subprocess.run([program, "--version"], capture_output=True, check=True).stdout
+
+
 def build(name, bits):
+    """The program, built again if the compiler, the flags or a source has changed."""
+    command = [compiler()[0], f"-m{bits}", *CFLAGS, HERE / f"{name}.c"]
+    inputs = hashlib.sha256(compiler()[1] + repr(command).encode())
+    for path in sources_of(name):
+        inputs.update(path.read_bytes())
+    program = BUILD / f"{name}{bits}-{inputs.hexdigest()[:16]}"
+    if program.exists():
+        return program
     BUILD.mkdir(parents=True, exist_ok=True)
-    program = BUILD / f"{name}{bits}"
-    part = program.with_suffix(f".{os.getpid()}")       # another worker may run the program
-    command = [os.environ.get("CC", "gcc"), f"-m{bits}", *CFLAGS, HERE / f"{name}.c", "-o", part]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    for old in BUILD.glob(f"{name}{bits}-*"):
+        if old != program and not old.suffix:           # no other worker's
+            old.unlink(missing_ok=True)
+    part = program.with_suffix(f".{os.getpid()}")
+    done = subprocess.run([*command, "-o", part], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return part.rename(program)
 

@@ -42,21 +42,27 @@ class Net:
     def start(self):
         for name in (self.sender, self.receiver):
             run("ip", "netns", "add", name)
-            run("ip", "-n", name, "link", "set", "lo", "up")
             for scope in ("all", "default"):    # else IPv6 waits seconds before it finds a neighbour
                 self.set_sysctl(f"net.ipv6.conf.{scope}.accept_dad", "0", name)
-        run("ip", "-n", self.sender, "link", "add", "v0", "type", "veth",
-            "peer", "name", "v1", "netns", self.receiver)
-        for name, device, number in ((self.sender, "v0", 1), (self.receiver, "v1", 2)):
-            run("ip", "-n", name, "addr", "add", f"192.0.2.{number}/24", "dev", device)
-            run("ip", "-n", name, "addr", "add", f"2001:db8::{number}/64", "dev", device, "nodad")
-            run("ip", "-n", name, "link", "set", device, "up")
-        for address in ("203.0.113.1/32", "203.0.114.1/32", "2001:db8:1::1/128"):
-            run("ip", "-n", self.receiver, "addr", "add", address, "dev", "lo")
-        self.ip("route", "add", "default", "via", "192.0.2.2")
-        self.ip("-6", "route", "add", "default", "via", "2001:db8::2")
+        self.batch(self.sender, "link set lo up", "link add v0 type veth peer name v1 netns "
+                   + self.receiver, *self.device("v0", 1))
+        self.batch(self.receiver, "link set lo up", *self.device("v1", 2), *(
+            f"addr add {address} dev lo"
+            for address in ("203.0.113.1/32", "203.0.114.1/32", "2001:db8:1::1/128")))
+        self.batch(self.sender, "route add default via 192.0.2.2",
+                   "route add default via 2001:db8::2")
         for name in (self.sender, self.receiver):
             self.set_sysctl("net.ipv4.tcp_congestion_control", "reno", name)
+
+    @staticmethod
+    def device(name, number):
+        return (f"addr add 192.0.2.{number}/24 dev {name}",
+                f"addr add 2001:db8::{number}/64 dev {name} nodad", f"link set {name} up")
+
+    @staticmethod
+    def batch(namespace, *lines):
+        """Lines of ip, by one process."""
+        run("ip", "-n", namespace, "-batch", "-", input="\n".join(lines) + "\n")
 
     def stop(self):
         for name in (self.sender, self.receiver):

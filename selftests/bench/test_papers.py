@@ -401,6 +401,10 @@ def test_an_experiment_has_its_own_number_of_seeds():
     ({"change": [{"at_s": 5, "hop": "satellite", "forward": {"delay_ms": 500, "loss_pct": 2}}]}, True),
     ({"change": [{"at_s": 5, "hop": "satellite", "forward": {"delay_ms": 600}}]}, False),
     ({"flow.0.cc": "bbr"}, True), ({"flow.0.changes": [[50, "bbr"]]}, True),
+    ({"flow": [{"cc": "reno", "tool": "page", "objects": [1000]}]}, True),
+    ({"flow": [{"cc": "reno", "tool": "requests", "law": "mah", "count": 2}]}, True),
+    ({"flow": [{"cc": "reno", "tool": "background", "law": "mah", "rate_mbit": 0.3, "seconds": 75}]},
+     True),
     ({"flow": [{"cc": "reno", "bytes": 100_000}, {"cc": "reno", "bytes": 100_000}]}, True)])
 def test_which_scenarios_depend_on_the_seed(change, chance):
     table = copy.deepcopy(DATA["scenario"])
@@ -871,11 +875,13 @@ def test_a_gain_is_not_a_contest(tmp_path):
 
 
 def test_how_many_seeds_the_papers_precision_takes():
-    cells = [{"seeds_needed": number} for number in (None, 7, 30, 12)]
-    text = tables.seeds_text({"cells": cells, "precision_pct": 5, "confidence_pct": 90})
-    assert text == ("For ±5 % at 90 % confidence the widest cell would need 30 seeds, "
-                    "the median one 12.")
-    assert tables.seeds_text({"cells": cells, "precision_pct": None, "confidence_pct": 90}) == ""
+    def of(*needed, precision_pct=5):
+        return tables.seeds_text({"cells": [{"seeds_needed": number} for number in needed],
+                                  "precision_pct": precision_pct, "confidence_pct": 90})
+    # Of four the smaller of the two in the middle.
+    assert of(None, 7, 30, 12, 20) == (
+        "For ±5 % at 90 % confidence the widest cell would need 30 seeds, the median one 12.")
+    assert of(7, precision_pct=None) == of(None, None) == ""
 
 
 @pytest.mark.parametrize("value, shown", [

@@ -785,6 +785,26 @@ def test_the_report_is_drawn_from_the_finished_runs(tmp_path, left_out):
         assert "holds in 2 of 2" in text
 
 
+def test_the_report_opens_with_its_answer_and_says_of_goals_what_they_have(tmp_path, monkeypatch):
+    """Goals have no values of a paper, so nothing is said of any."""
+    one = read()
+    measured = results.Results(finished(tmp_path, [one]), [one], tmp_path)
+    about = {"kernel": "6.1.0", "emulator": "QEMU 7.2", "seeds": 1, "date": "2026-01-01", "commit": None}
+
+    def written(kind):
+        monkeypatch.setattr(report.experiment, "papers", lambda: {"somebody": kind})
+        report.write(measured, about, tmp_path)
+        return [(tmp_path / name).read_text() for name in ("index.html", "somebody.html")]
+    index, page = written(experiment.Paper("Somebody", 2000))
+    heads = re.findall(r"<h2.*?>(.*?)</h2>", index)
+    assert (heads[0], heads[-1]) == ("Which policy for which link", "What the verdicts mean")
+    assert "How far the papers are reproduced" in heads and "What the paper says" in page
+    index, page = written(experiment.Paper("Goals of somebody", goals=True))
+    assert re.findall(r"<h2.*?>(.*?)</h2>", index)[:2] == ["Which policy for which link", "Goals"]
+    assert "the paper's" not in index and "the paper's" not in page.partition("<h2")[0]
+    assert "What the paper says" not in page and "<h3>Goals</h3>" in page
+
+
 def test_which_policy_for_which_link(tmp_path):
     one = read()
     data = results.Results(finished(tmp_path, [one]), [one], tmp_path).as_dict()

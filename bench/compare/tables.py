@@ -190,6 +190,18 @@ def link_tables(link: dict, data: dict) -> list[Table]:
                         loss_columns(link), data)]
 
 
+def best_rows(table: Table) -> list[tuple[str, str, str]]:
+    """(what was measured, the policies that are best, their value) of each column that has a best."""
+    rows = []
+    for number, column in enumerate(table.columns):
+        best = [(row.name, row.cells[number].text) for row in table.rows
+                if row.kind != "ideal" and row.cells[number].best]
+        if best:
+            rows.append((f"{column.group}, {column.title}", ", ".join(name for name, _ in best),
+                         f"{best[0][1]} {column.unit}".strip()))
+    return rows
+
+
 # ---- cost, the faster link, the oracle ------------------------------------
 
 # Callbacks that the core calls while it processes an ACK, each at most once.

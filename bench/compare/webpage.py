@@ -26,7 +26,7 @@ from tools.satcc_tools.graphs import STYLE, THIN_COLUMNS, THIN_ROWS, data_uri, r
 from ..formats import MISSING, format_bytes, format_loss, format_number, is_number, slug
 from .plots import goodput_dots, write_plots
 from .tables import (
-    ON_ACK, beside_table, beside_title, buffer_note, check_lines, cost_breakdown, cost_table,
+    ON_ACK, beside_table, beside_title, best_rows, buffer_note, check_lines, cost_breakdown, cost_table,
     link_tables, log_table, long_tables, row_losses)
 
 
@@ -38,9 +38,10 @@ def long_view(data: dict, folder: Path) -> dict:
         narrow = render_svg(goodput_dots(data, 4.0))
     path = folder / f"{slug(fast['name'])}-loss.svg"
     path.write_bytes(wide)
+    own = long_tables(data)
     return {"name": fast["name"], "id": slug(fast["name"]) + "-loss",
             "flows": fast["flows"], "seconds": fast["seconds"],
-            "facts": link_facts(fast), "tables": long_tables(data),
+            "facts": link_facts(fast), "tables": own, "best": best_rows(own[0]),
             "buffers": buffer_note(fast), "file": f"plots/{path.name}",
             "runs": list(long_runs(fast)),
             "wide": data_uri(wide), "narrow": data_uri(narrow)}
@@ -153,9 +154,10 @@ def link_facts(link: dict) -> list[str]:
 
 def link_view(data: dict, link: dict, plots: Path) -> dict:
     """The template's data for one link."""
+    own = link_tables(link, data)
     return {"name": link["name"], "id": slug(link["name"]),
             "facts": link_facts(link),
-            "tables": link_tables(link, data),
+            "tables": own, "best": best_rows(own[0]),
             "plots": list(write_plots(data, link, plots)),
             "runs": [*transfer_runs(link), *bulk_runs(link)]}
 

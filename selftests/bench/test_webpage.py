@@ -473,6 +473,22 @@ def test_page_bolds_the_same_cells(data, page):
 
 # ---- terminal --------------------------------------------------------------
 
+def test_the_page_opens_with_the_best_of_each_column_and_ends_with_definitions(page, data, written):
+    """The first table names what the tables of times and goodput have in bold."""
+    heads = re.findall(r"<h2.*?>(.*?)</h2>", written.read_text(encoding="utf-8"))
+    assert (heads[0], heads[-1]) == ("Which policy for which link", "What was measured")
+    opening = [row[1:] for row in page.tables[0][1:]]
+    bold = []
+    for number, link in zip((1, 3), data["links"]):
+        units = {"goodput": "Mbit/s", "to 90 %": "s"}
+        for column, title in enumerate(page.tables[number][1][1:], 1):
+            best = [page.tables[number][row] for table, row, at in page.bold
+                    if (table, at) == (number, column)]
+            bold += [[", ".join(row[0] for row in best), f"{best[0][column].split()[0]} "
+                      + units.get(title.rpartition(" ")[0], "s")]]
+    assert [row[1:] for row in opening] == bold and len(bold) == 14
+
+
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_terminal_tables_fit(data, width):
     text = console_text(data, width)

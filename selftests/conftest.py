@@ -76,6 +76,16 @@ def pytest_unconfigure(config):
         print(config.stash[closing_line])
 
 
+# The files that take longest.  pytest-xdist gives a free process the next file, so these are first.
+LONGEST = ("test_policies.py", "test_oracle.py", "test_returns.py", "test_kernels.py", "test_states.py",
+           "test_westwood_abse.py", "test_lab.py", "test_install.py", "test_log.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST
+               else len(LONGEST))
+
+
 @pytest.fixture(scope="session")
 def lab(pytestconfig):
     """The kernel under test, booted once; every window of its runs is recomputed."""

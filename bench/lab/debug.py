@@ -41,6 +41,12 @@ set confirm off
 file {packages.vmlinux_with_symbols(guest.release)}
 python import os; os.environ["SATCC_MODULES"] = {str(modules)!r}
 directory {modules}
+# The guest may have to boot first.
+python
+import time
+while not os.path.exists({str(stub.socket)!r}):
+    time.sleep(0.2)
+end
 target remote {stub.socket}
 # Step without taking interrupts.
 maintenance packet Qqemu.sstep=0x7

@@ -282,7 +282,8 @@ def test_a_half_made_paper_is_one_line(tmp_path, files, error):
 
 
 def test_an_unknown_paper_is_an_error_with_the_known_papers(tmp_path):
-    with pytest.raises(LabError, match="no paper caine; there are: henderson, marchese, caini, "):
+    known = ", ".join(experiment.papers())
+    with pytest.raises(LabError, match=f"no paper caine; there are: {known}$"):
         experiment.load_all(["caine"])
 
 

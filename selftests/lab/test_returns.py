@@ -187,13 +187,8 @@ LEAST = 0.98
 LEAST_OF = {"satcc": 0.87}
 
 
-# Those that grow by segments, as Reno, have the shortest and the longest hold and one kind of slots.
-BY_SEGMENTS = {"ibk", "mtsi", "constant_rate"}
-CASES = [(cc, name) for cc in POLICIES for name in RETURNS
-         if cc not in BY_SEGMENTS or name in ("5 ms", "200 ms", "slots of 45 ms")]
-
-
-@pytest.mark.parametrize("cc, name", CASES)
+@pytest.mark.parametrize("name", RETURNS)
+@pytest.mark.parametrize("cc", POLICIES)
 def test_merged_and_bunched_acks_cost_little_more_than_renos(played, cc, name):
     """Segments delivered in 20 s, beside reno's on the same link."""
     ours, renos = (played(one, name).json("flow-0.json")["delivered"] for one in (cc, "reno"))

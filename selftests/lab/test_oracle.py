@@ -276,6 +276,8 @@ MUTANTS = {
         ("a loss in a queue is the air's", "modules/tcp_satcc.c",
          "return ca->p_q16 && (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt(mean_q8 << 8));",
          "return lost && mean_q8 + 1;"),
+        ("CUBIC's growth after a loss has no bound", "modules/tcp_satcc.c",
+         "step = min(step, satcc_probe_step(ca, n));", ";"),
     ],
 }
 
@@ -302,6 +304,8 @@ def alone(fault):
             {"seconds": 20, "loss_pct": 0.5, "line": {"ecn": True}, "sender": ECN, "receiver": ECN},
         ("satcc", "an undo leaves W"): reordered,
         ("satcc", "a loss in a queue is the air's"):
+            {"rate_mbit": 10, "rtt_ms": 100, "seconds": 20, "queue_packets": 8},
+        ("satcc", "CUBIC's growth after a loss has no bound"):
             {"rate_mbit": 10, "rtt_ms": 100, "seconds": 20, "queue_packets": 8},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},

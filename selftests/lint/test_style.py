@@ -176,7 +176,7 @@ def test_python():
 
 
 def test_spelling():
-    quiet(["codespell", "--ignore-words-list=acknowledgement,ists,iif", *map(str, tracked(
+    quiet(["codespell", "--ignore-words-list=acknowledgement,ists,iif,parm", *map(str, tracked(
         ".py", ".c", ".h", ".md", ".toml", ".sh", ".j2"))])
 
 

@@ -95,8 +95,12 @@ class Net:
         return in_namespace(f"/run/netns/{self.sender}", lambda: pathlib.Path(path).read_text()).split()
 
     def satcc(self, *words, path=None, check=False):
-        """Run tools/satcc in the sender's namespace.  path: folders that stand before PATH."""
-        search = ":".join([*([str(path)] if path else []), os.environ["PATH"]])
+        """Run tools/satcc in the sender's namespace.
+
+        path: a folder that stands before PATH, and before the stand-in's bin.
+        """
+        search = ":".join([*([str(path)] if path else []), *([f"{self.root}/bin"] if self.root else []),
+                           os.environ["PATH"]])
         return run("ip", "netns", "exec", self.sender, "env", f"PATH={search}",
                    f"SATCC_ROOT={self.root or '/'}", sys.executable, SATCC, *words, check=check)
 

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from selftests.unit.operate_net import SATCC, TOP, run
+from selftests.unit.test_operate_bpf import plant_loader
 from selftests.unit.test_operate_choose import RECORDED
 from selftests.unit.test_operate_completion import levels
 from tools.satcc_operate import cli
@@ -22,11 +23,13 @@ PATH = ("--rate", "10mbit", "--rtt", "600ms")
 SUCCEED = {
     "status": (), "doctor": (), "metrics": (), "tune": PATH, "choose": PATH,
     "route add": ("203.0.114.0/24", "cubic"), "route del": (PREFIX,), "route list": (),
-    "route flush": (), "route save": (), "route restore": (), "route follow": ("--once",)}
-DRY = ("route add", "route del", "route flush", "route save", "route restore", "route follow",
-       "tune")
+    "route flush": (), "route save": (), "route restore": (), "route follow": ("--once",),
+    "set": ("satcc", "hoe=0"), "load": ("ibk", "k=7"), "unload": ("mtsi",), "list": ()}
+ROUTES = ("route add", "route del", "route flush", "route restore", "route follow")     # by ip
+DRY = (*ROUTES, "route save", "tune", "set", "load", "unload")
 # A program that each needs, and that fails.
 NEEDS = {"status": "ss", "doctor": "ss", "metrics": "ss", "choose": "iperf3",
+         **dict.fromkeys(("load", "unload", "list"), "satcc-bpf"),
          **{name: "ip" for name in SUCCEED if name.startswith("route")}}
 
 
@@ -36,6 +39,8 @@ def host(net, tmp_path):
     net.root = tmp_path / "root"
     net.root.mkdir()
     (net.root / "proc").symlink_to("/proc")
+    plant_module(net.root)
+    plant_loader(net.root, {"mtsi": {}})
     net.satcc("route", "add", "2001:db8:1::/48", "cubic", check=True)
     net.satcc("route", "save", check=True)
     net.satcc("route", "flush", check=True)
@@ -45,7 +50,9 @@ def host(net, tmp_path):
 
 def state(net):
     """Routes, rules, sysctls and files: all that a sub-command may change."""
-    files = {path: path.read_text() for path in sorted((net.root / "etc").rglob("*")) if path.is_file()}
+    files = {path: path.read_text() for folder in ("etc", "sys") for path in sorted(
+        (net.root / folder).rglob("*")) if path.is_file()}
+    files["loaded"] = (net.root / "loaded.json").read_text()
     return sorted(net.everything()), files, [net.sysctl(f"net.ipv4.tcp_{name}") for name in (
         "wmem", "rmem", "slow_start_after_idle", "notsent_lowat")]
 
@@ -97,7 +104,7 @@ def test_each_hands_on_the_failure_of_a_program(host, tmp_path, name):
     assert state(host) == before
 
 
-@pytest.mark.parametrize("name", [name for name in DRY if name != "tune"])
+@pytest.mark.parametrize("name", [*ROUTES, "route save"])
 def test_a_dry_run_prints_and_changes_nothing(host, name):
     before = state(host)
     done = host.satcc(*name.split(), *SUCCEED[name], "--dry-run", check=True)
@@ -114,7 +121,7 @@ def test_a_dry_run_prints_and_changes_nothing(host, name):
     assert again.stdout.startswith("nothing to do")
 
 
-@pytest.mark.parametrize("name", [name for name in DRY if name not in ("route save", "tune")])
+@pytest.mark.parametrize("name", ROUTES)
 def test_without_the_right_nothing_is_changed(host, name):
     """As an ordinary user: the kernel refuses the first step."""
     before = state(host)
@@ -163,6 +170,8 @@ SCHEMA = json.loads((TOP / "tools/satcc-schema.json").read_text())
 # More words of a sub-command whose output has another form, or more members.
 FORMS = {**{name: [words] for name, words in SUCCEED.items()},
          "route save": [(), ("--dry-run",)],
+         "set": [("satcc",), SUCCEED["set"], (*SUCCEED["set"], "--persistent"),
+                 (*SUCCEED["set"], "--dry-run"), ("mtsi",)],
          "tune": [PATH, (*PATH, "--apply"), ("--undo",), (*PATH, "--apply", "--dry-run")],
          "route add": [SUCCEED["route add"], (*SUCCEED["route add"], "--dry-run")],
          "choose": [PATH, ("--rate", "100mbit", "--rtt", "30ms", "--cross", "none"),
@@ -203,7 +212,6 @@ def test_each_member_is_described_and_no_other_is_allowed():
                                          for words in forms])
 def test_the_output_fits_the_schema(host, tmp_path, name, words):
     """Of a host with routes, a module, findings and connections; and not with a member less or more."""
-    plant_modules(host.root)
     with host.connection("203.0.113.1") as (client, _), host.connection("203.0.114.1"):
         client.sendall(bytes(1000))
         output = host.satcc_json(*name.split(), *words, path=fake_iperf3(tmp_path / "bin"))
@@ -213,7 +221,7 @@ def test_the_output_fits_the_schema(host, tmp_path, name, words):
         assert not check.is_valid(worse), worse
 
 
-def plant_modules(root):
+def plant_module(root):
     """/sys with a module of the pack's."""
     folder = root / "sys/module/tcp_satcc"
     (folder / "parameters").mkdir(parents=True)

@@ -832,7 +832,7 @@ def test_the_newest_kernel(smaller, larger):
 @pytest.mark.parametrize("one, other, same", [("Y", "1", True), ("0x10", "16", True), ("N", "1", False),
                                               ("1,2", "1,2", True), ("cwnd", "rate", False)])
 def test_values_of_parameters(one, other, same):
-    assert doctor.same_value(one, other) is same
+    assert policies.same_value(one, other) is same
 
 
 def test_each_finding_is_planted():

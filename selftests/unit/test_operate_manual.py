@@ -14,7 +14,8 @@ from tools.satcc_operate import cli, doctor, fib, follow, metrics, route
 
 MANUAL = (TOP / "tools/satcc.8").read_text()
 UNIT = TOP / "tools/satcc-routes.service"
-COMMANDS = ("status", "route add", "route del", "route list", "route flush", "route save",
+COMMANDS = ("status", "set", "load", "unload", "list", "route add", "route del", "route list",
+            "route flush", "route save",
             "route restore", "route follow", "doctor", "tune", "metrics", "choose")
 
 

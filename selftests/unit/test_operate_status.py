@@ -17,7 +17,7 @@ import termios
 import pytest
 
 from selftests.unit.operate_net import SATCC, TOP, run
-from tools.satcc_operate import policies, sockets, status
+from tools.satcc_operate import policies, sockets, status, tables
 from tools.satcc_operate.host import Host
 
 # Recorded with iproute2 6.1; the figures are edited so that the sums are easy.
@@ -127,7 +127,7 @@ def test_nothing_to_show(net):
 
 
 def test_numbers_stand_below_each_other():
-    assert status.table(["POLICY", "MBIT/S", "PORT"], [["satcc", 8.66, 443], ["cubic", 10.4, None],
+    assert tables.table(["POLICY", "MBIT/S", "PORT"], [["satcc", 8.66, 443], ["cubic", 10.4, None],
                                                        [None, None, 5]]) == [
         "POLICY  MBIT/S  PORT",
         "satcc     8.66   443",

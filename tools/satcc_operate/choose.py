@@ -9,7 +9,7 @@ import json
 import math
 import pathlib
 
-from . import policies, probe, status
+from . import policies, probe, tables
 from .host import UsageError
 
 FIGURES = pathlib.Path(__file__).with_name("figures.json")
@@ -190,7 +190,7 @@ def table(state):
     """The policies, the choice first, then by goodput."""
     rival = state["cost"]["rival"].upper()
     rows = sorted(state["figures"], key=lambda row: (bool(row["against"]), -row["goodput_mbit"]))
-    return status.table(
+    return tables.table(
         ["POLICY", "MBIT/S", "1 MB S", "DROPS", f"{rival} BESIDE", f"{rival} %", "WHY NOT"],
         [[row["policy"], row["goodput_mbit"], row["transfer_s"], row["drops"], row["rival_mbit"],
           row["share_pct"], row["against"]] for row in rows])

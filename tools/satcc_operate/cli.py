@@ -5,7 +5,7 @@ import argparse
 import os
 import sys
 
-from . import choose, doctor, follow, metrics, probe, route, status, tune
+from . import bpf, choose, doctor, follow, metrics, parameters, probe, route, status, tune
 from .host import NAMESPACES, Host, OperateError, UsageError, enter
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -59,14 +59,41 @@ def add_status(commands, shared):
                         "default: every 2 seconds")
 
 
-def add_route(commands, shared):
+def add_set(commands, change):
+    parser = add_command(commands, "set", parameters.run,
+                         "set parameters of a policy, all or none, and print what is in force",
+                         ["satcc set satcc                # lists the parameters and their bounds",
+                          "satcc set satcc queue_ms=40 hoe=0 --dry-run",
+                          "satcc set satcc queue_ms=40 --persistent",
+                          "satcc set mtsi --json | jq '.parameters[].value'"], [change])
+    parser.add_argument("policy", metavar="POLICY", help="the congestion control")
+    parser.add_argument("values", nargs="*", metavar="NAME=VALUE",
+                        help="without any: list the parameters")
+    parser.add_argument("--persistent", action="store_true",
+                        help=f"also write /{parameters.FILE}, for each later load of the module")
+
+
+def add_bpf(commands, shared, change):
+    loading = add_command(commands, "load", bpf.load, "load a policy as a BPF object, by satcc-bpf",
+                          ["satcc load hybla_full                  # the installed object",
+                           "satcc load build/bpf/satcc.bpf.o queue_ms=40",
+                           "satcc load satcc --dry-run"], [change])
+    loading.add_argument("policy", metavar="POLICY|FILE",
+                         help="the congestion control, or an object's file")
+    loading.add_argument("values", nargs="*", metavar="NAME=VALUE", help="its parameters")
+    unloading = add_command(commands, "unload", bpf.unload, "unload a policy that is a BPF object",
+                            ["satcc unload hybla_full"], [change])
+    unloading.add_argument("policy", metavar="POLICY", help="the congestion control")
+    add_command(commands, "list", bpf.list_objects, "list the policies that are loaded as BPF objects",
+                ["satcc list", "satcc list --json | jq -r '.[].policy'"], [shared])
+
+
+def add_route(commands, shared, change):
     group = add_command(commands, "route", None, "give a policy to a prefix, and keep it over a reboot",
                         ["satcc route add 203.0.113.0/24 satcc",
                          "satcc route add default satcc --port 443 --dry-run",
                          "satcc route list", "satcc route save"], [])
     verbs = group.add_subparsers(dest="verb", required=True, metavar="VERB")
-    change = argparse.ArgumentParser(add_help=False, parents=[shared])
-    change.add_argument("--dry-run", action="store_true", help="print the commands and change nothing")
     add_route_verbs(verbs, shared, change)
 
 
@@ -197,8 +224,12 @@ def arguments_parser():
         prog="satcc", description="See, select and check TCP congestion controls. See satcc(8).")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shared = shared_options()
+    change = argparse.ArgumentParser(add_help=False, parents=[shared])
+    change.add_argument("--dry-run", action="store_true", help="print the commands and change nothing")
     add_status(commands, shared)
-    add_route(commands, shared)
+    add_set(commands, change)
+    add_bpf(commands, shared, change)
+    add_route(commands, shared, change)
     add_doctor(commands, shared)
     add_tune(commands, shared)
     add_metrics(commands, shared)

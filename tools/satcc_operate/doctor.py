@@ -223,7 +223,7 @@ def module_parameters(view):
         if now is None:
             yield Finding("parameter-unknown", f"{setting.file} sets {name} of {module}, which has no "
                           "such parameter", f"$EDITOR {setting.file}")
-        elif not same_value(now, setting.value):
+        elif not policies.same_value(now, setting.value):
             yield Finding("parameter-differs", f"{name} of {module} is {now}, but {setting.file} sets "
                           f"{setting.value}", parameter_command(view, module, name, setting.value))
 
@@ -257,17 +257,6 @@ def btf(view):
 
 def reload_command(module):
     return f"modprobe -r {module} && modprobe {module}"
-
-
-def same_value(one, other):
-    """Whether two texts are the same value of a parameter: Y equals 1, 0x10 equals 16."""
-    def plain(text):
-        text = {"Y": "1", "y": "1", "N": "0", "n": "0"}.get(text, text)
-        try:
-            return int(text, 0)
-        except ValueError:
-            return text
-    return plain(one) == plain(other)
 
 
 def held_modules(view):

@@ -56,6 +56,14 @@ class Host:
         except OSError:
             return []
 
+    def paths(self, folder, pattern):
+        """The sorted paths below a folder that match a pattern, relative to it."""
+        try:
+            return sorted(str(path.relative_to(self.path(folder)))
+                          for path in self.path(folder).glob(pattern))
+        except OSError:
+            return []
+
     def release(self):
         """The running kernel's release."""
         return self.read("proc/sys/kernel/osrelease") or os.uname().release
@@ -67,10 +75,14 @@ class Host:
 
     def set_sysctl(self, name, value):
         """Write a sysctl.  Raises OperateError."""
+        self.write(sysctl_file(name), value, f"{name} = {value}")
+
+    def write(self, name, value, what=None):
+        """Write a value to a file of the kernel's.  Raises OperateError."""
         try:
-            self.path(sysctl_file(name)).write_text(f"{value}\n", encoding="utf-8")
+            self.path(name).write_text(f"{value}\n", encoding="utf-8")
         except OSError as error:
-            raise OperateError(f"cannot set {name} = {value}: {error.strerror}") from None
+            raise OperateError(f"cannot set {what or f'/{name} to {value}'}: {error.strerror}") from None
 
     def write_whole(self, name, text, below_root=True):
         """Replace a file atomically.  Raises OperateError.

@@ -91,6 +91,34 @@ def parameters(host, module):
     return {name: host.read(f"{folder}/{name}") for name in host.names(folder)}
 
 
+def same_value(one, other):
+    """Whether two texts are the same value of a parameter: Y equals 1, 0x10 equals 16."""
+    def plain(text):
+        text = {"Y": "1", "y": "1", "N": "0", "n": "0"}.get(text, text)
+        try:
+            return int(text, 0)
+        except ValueError:
+            return text
+    return plain(one) == plain(other)
+
+
+def documented(host, module):
+    """The parameters of an installed or built-in module as it documents them: name -> text."""
+    release = host.release()
+    if module in (known := index(host, release)):
+        if str(known[module]).endswith(".zst"):             # which Python's library cannot read
+            text = host.run(["modinfo", "-F", "parm", module])
+        else:
+            text = "\n".join(found.decode(errors="replace") for found in re.findall(
+                rb"(?<=\0)parm=(\w+:[^\0]*)", module_bytes(host, known[module])))
+    else:
+        start = f"{module}.parm="
+        text = "\n".join(entry[len(start):] for entry in (
+            host.read(f"lib/modules/{release}/modules.builtin.modinfo") or "").split("\0")
+            if entry.startswith(start))
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+
 def is_writable(host, file):
     """Whether a file in /sys has a write bit; even root cannot write a file without one."""
     try:

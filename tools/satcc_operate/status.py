@@ -5,7 +5,7 @@ import json
 import sys
 import time
 
-from . import fib, policies, sockets
+from . import fib, policies, sockets, tables
 
 CLEAR = "\033[H\033[J"
 UNLOADED = "(unloaded)"         # in place of a policy that a route has lost with its module
@@ -53,35 +53,20 @@ def described(route):
 
 # ---- text ------------------------------------------------------------------
 
-def table(head, rows):
-    """The lines of a table; numbers are below each other, with the same decimals in a column."""
-    columns = [column(title, [row[place] for row in rows]) for place, title in enumerate(head)]
-    return ["  ".join(cells).rstrip() for cells in zip(*columns)]
-
-
-def column(title, cells):
-    """The title and the cells of a column as texts of the same width."""
-    numbers = [cell for cell in cells if isinstance(cell, (int, float))]
-    decimals = max((len(str(cell).partition(".")[2]) for cell in numbers), default=0)
-    texts = [title, *("-" if cell in (None, "") else f"{cell:.{decimals}f}"
-                      if cell in numbers else cell for cell in cells)]
-    width = max(map(len, texts))
-    is_left = any(isinstance(cell, str) and cell for cell in cells)
-    return [text.ljust(width) if is_left else text.rjust(width) for text in texts]
-
-
 def route_table(listed):
-    return table(["PREFIX", "POLICY", "LOCK", "PORT", "VIA", "DEV", "INITCWND", "BY"],
-                 [[route["prefix"], route["policy"] or UNLOADED, "yes" if route["lock"] else "no",
-                   route["port"], route["gateway"], route["device"], route["initcwnd"],
-                   "satcc" if route["by_satcc"] else "other"] for route in listed])
+    return tables.table(
+        ["PREFIX", "POLICY", "LOCK", "PORT", "VIA", "DEV", "INITCWND", "BY"],
+        [[route["prefix"], route["policy"] or UNLOADED, "yes" if route["lock"] else "no", route["port"],
+          route["gateway"], route["device"], route["initcwnd"],
+          "satcc" if route["by_satcc"] else "other"] for route in listed])
 
 
 def module_table(listed):
-    return table(["MODULE", "VERSION", "HELD", "PARAMETERS"],
-                 [[each["module"], each["version"], each["references"],
-                   " ".join(f"{name}={value}" for name, value in each["parameters"].items())]
-                  for each in listed])
+    return tables.table(
+        ["MODULE", "VERSION", "HELD", "PARAMETERS"],
+        [[each["module"], each["version"], each["references"],
+          " ".join(f"{name}={value}" for name, value in each["parameters"].items())]
+         for each in listed])
 
 
 def socket_table(listed):
@@ -92,8 +77,8 @@ def socket_table(listed):
         rows.append([policy, each["sockets"], each["goodput_mbit"], rtt.get("min"), rtt.get("median"),
                      rtt.get("max"), each["retransmitted_pct"], limited["cwnd"], limited["rwnd"],
                      limited["sndbuf"]])
-    return table(["POLICY", "CONNS", "MBIT/S", "MIN MS", "RTT MS", "MAX MS", "RETR%", "CWND%", "RWND%",
-                  "SNDBUF%"], rows)
+    return tables.table(["POLICY", "CONNS", "MBIT/S", "MIN MS", "RTT MS", "MAX MS", "RETR%", "CWND%",
+                         "RWND%", "SNDBUF%"], rows)
 
 
 def shorter(milliseconds):

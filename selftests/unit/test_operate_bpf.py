@@ -108,7 +108,7 @@ def test_load_list_unload(root, capsys):
     assert in_kernel(root) == {}
     assert cli.main(["list"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "ibk is loaded as a BPF object", "nothing to do: ibk is loaded as a BPF object already",
+        "ibk is loaded as a BPF object", "nothing to do: ibk is loaded as BPF already",
         "POLICY  PARAMETERS", "ibk     k=7", "ibk is unloaded", "no policy is loaded as a BPF object"]
 
 

@@ -53,7 +53,7 @@ def test_each_line_is_a_socket(listed):
     assert listed[2].peer == ipaddress.ip_address("203.0.113.2")
     assert listed[5].peer == ipaddress.ip_address("fe80::2")
     assert listed[1].flags == {"ts", "sack", "ecn"} and listed[2].flags == set()
-    assert listed[2].programs == ["my server", "my server"]
+    assert listed[2].programs == [("my server", 7), ("my server", 8)]
     assert listed[1].values["pacing_rate"] == "300000"
 
 
@@ -89,8 +89,11 @@ def test_modules_are_read_below_the_root(tmp_path):
     assert status.modules(Host(tmp_path)) == [
         {"policy": "satcc", "module": "tcp_satcc", "version": "0.1", "srcversion": "ABC",
          "references": 3, "parameters": {"hoe": "1", "queue_ms": "25"}}]
-    assert status.module_table(status.modules(Host(tmp_path)))[1].split() == [
-        "tcp_satcc", "0.1", "3", "hoe=1", "queue_ms=25"]
+    rows = status.policy_table({"modules": status.modules(Host(tmp_path)), "bpf": [
+        {"policy": "ibk", "parameters": {"k": "4"}}, {"policy": "mtsi", "parameters": None}]})
+    assert [row.split() for row in rows[1:]] == [
+        ["satcc", "tcp_satcc", "0.1", "3", "hoe=1", "queue_ms=25"],
+        ["ibk", "BPF", "-", "-", "k=4"], ["mtsi", "BPF", "-", "-", "?"]]
 
 
 def unacknowledged(connected):

@@ -43,10 +43,15 @@ def visible(host):
     try:
         return loaded(host)
     except CommandError:
-        release = host.release()
-        return {policy: None for policy in policies.POLICIES if policy in policies.available(host)
-                and not policies.loaded(host, policies.module_name(policy))
-                and not policies.builtin(host, release, policies.module_name(policy))}
+        return dict.fromkeys(without_modules(host))
+
+
+def without_modules(host):
+    """The policies of the pack that the kernel has without a module, so from BPF objects."""
+    release, available = host.release(), policies.available(host)
+    return [policy for policy in policies.POLICIES if policy in available
+            and not policies.loaded(host, policies.module_name(policy))
+            and not policies.builtin(host, release, policies.module_name(policy))]
 
 
 def object_of(host, policy):
@@ -141,7 +146,7 @@ def load(host, options):
         if {**here[policy], **wanted} != here[policy]:
             raise OperateError(f"{policy} is loaded already: "
                                f"satcc set {policy} {' '.join(options.values)}")
-        return conclude(host, options, None, f"nothing to do: {policy} is loaded as a BPF object already")
+        return conclude(host, options, None, f"nothing to do: {policy} is loaded as BPF already")
     if policies.loaded(host, policies.module_name(policy)):
         raise OperateError(f"{policy} is loaded as a module: to have the BPF object, first run: "
                            f"modprobe -r {policies.module_name(policy)}")

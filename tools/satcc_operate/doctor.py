@@ -6,10 +6,11 @@ CHECKS has the checks.  Each yields Findings; a healthy host has none.
 
 import dataclasses
 import json
+import os
 import re
 import shlex
 
-from . import configuration, fib, policies, route, sockets
+from . import bpf, configuration, fib, holders, policies, route, sockets
 from .host import CommandError, OperateError, in_namespace
 
 FINDINGS = 1                            # exit status
@@ -25,7 +26,6 @@ KERNEL_PROTOCOL = "2"
 BTF = "sys/kernel/btf/vmlinux"
 KEY = "var/lib/dkms/mok.pub"            # with which DKMS signs
 REFUSAL = "modprobe: Key was rejected by service, or: Operation not permitted"
-OBJECTS = ("usr/share/satcc", "usr/lib/satcc", "usr/local/share/satcc", "usr/local/lib/satcc")
 
 NEEDED = {
     "net.ipv4.tcp_sack": ("sack-off", "SACK is off: a window with several losses takes an RTT for each"),
@@ -87,11 +87,11 @@ class View:
         return [module for module in modules
                 if module in self.index or policies.loaded(self.host, module)]
 
-    def in_bpf(self):
-        """The policies of the pack that the kernel has from BPF objects."""
-        return [policy for policy in policies.POLICIES if policy in self.available
-                and not policies.loaded(self.host, policies.module_name(policy))
-                and not policies.builtin(self.host, self.release, policies.module_name(policy))]
+    def holders(self, policy):
+        """What holds a loaded policy.  Raises OperateError where only root could see it."""
+        if os.geteuid():
+            raise OperateError("only root sees the sockets of other network namespaces")
+        return holders.of(self.host, [policy])
 
     def users(self, policy):
         """Whether a default, a route or a live connection uses the policy."""
@@ -114,7 +114,7 @@ def install_command(view, release):
 
 def modules_of_running_kernel(view):
     install = install_command(view, view.release)
-    if not view.pack() and not view.in_bpf():
+    if not view.pack() and not bpf.without_modules(view.host):
         yield Finding("module-missing", f"no policy of satcc is installed for the running kernel "
                       f"{view.release}", install)
     for policy, file in view.configured().items():
@@ -198,7 +198,7 @@ def stale_modules(view):
         there, running = policies.source_version(data), view.host.read(f"sys/module/{module}/srcversion")
         if there and running and there != running:
             yield Finding("module-stale", f"the loaded {module} ({running}) is not the installed one "
-                          f"({there})", reload_command(module))
+                          f"({there})", reload_command(view, module))
 
 
 def blocked_modules(view):
@@ -233,12 +233,12 @@ def parameter_command(view, module, name, value):
     file = f"sys/module/{module}/parameters/{name}"
     if policies.is_writable(view.host, file):
         return f"echo {shlex.quote(value)} > /{file}"
-    return reload_command(module)
+    return reload_command(view, module)
 
 
 def names_taken(view):
     """If two policies have the same name, the kernel only accepts the first one that is loaded."""
-    for policy in view.in_bpf():
+    for policy in bpf.without_modules(view.host):
         module = policies.module_name(policy)
         if module in view.index:
             yield Finding("name-taken", f"a BPF object has the name {policy}, so the installed {module} "
@@ -248,15 +248,19 @@ def names_taken(view):
 
 def btf(view):
     """Loading a BPF object needs the kernel's BTF."""
-    objects = [path for folder in OBJECTS for path in view.host.names(folder, "**/*.bpf.o")]
+    objects = ", ".join(map(os.path.basename, bpf.objects(view.host).values()))
     if objects and not view.host.path(BTF).exists():
         yield Finding("btf-missing", f"the kernel {view.release} has no BTF (CONFIG_DEBUG_INFO_BTF), so "
-                      f"{', '.join(objects)} cannot be loaded; modules need no BTF",
+                      f"{objects} cannot be loaded; modules need no BTF",
                       install_command(view, view.release))
 
 
-def reload_command(module):
-    return f"modprobe -r {module} && modprobe {module}"
+def reload_command(view, module):
+    """The command that loads a module again, and what has to end before."""
+    policy = next(policy for policy in policies.POLICIES if policies.module_name(policy) == module)
+    held = view.holders(policy) if policies.reference_count(view.host, module) else []
+    return (f"modprobe -r {module} && modprobe {module}"
+            + (f"   # first end what holds it: {'; '.join(map(str, held))}" if held else ""))
 
 
 def held_modules(view):
@@ -267,26 +271,10 @@ def held_modules(view):
         module = policies.module_name(policy)
         count = policies.reference_count(view.host, module) or 0
         count -= len(view.host.names(f"sys/module/{module}/holders"))
-        if count > 0 and not holders(view, policy):
-            yield held(view, module, count)
-
-
-def held(view, module, count):
-    """The finding for a module in use; a namespace without a name may be what uses it."""
-    text = (f"{module} has {count} references, but satcc sees neither a socket nor a default policy "
-            "that uses it")
-    if unnamed := view.host.unnamed_namespaces():
-        return Finding("module-held", f"{text}; a network namespace without a name may use it, such as "
-                       f"that of process {unnamed[0]}", f"nsenter -t {unnamed[0]} -n ss -taiO   "
-                       "# lsns -t net lists all such namespaces")
-    return Finding("module-held", f"{text}; see modules/patches/README.md", "reboot")
-
-
-def holders(view, policy):
-    """Whether a socket or a namespace's default policy uses the module of a policy."""
-    if policy == view.default or any(socket.policy == policy for socket in view.sockets):
-        return True
-    return any(policy in used for used in in_namespaces(view, held_there))
+        if count > 0 and not view.holders(policy):
+            yield Finding("module-held", f"{module} has {count} references, but in no network namespace "
+                          "is a socket or a default policy that uses it; see modules/patches/README.md",
+                          "reboot")
 
 
 def in_namespaces(view, look):
@@ -294,15 +282,11 @@ def in_namespaces(view, look):
     return [in_namespace(path, lambda: look(view.host)) for path in view.host.namespaces().values()]
 
 
-def held_there(host):
-    """The policies that this thread's namespace uses."""
-    return {policies.default(host), *(each.policy for each in sockets.live(host, "-a"))}
-
-
 def selected_there(host):
     """The policies that something in this thread's namespace selects."""
-    return held_there(host) | {fib.policy(each) for family in fib.families()
-                               for each in fib.routes(host, family, "table", "all")}
+    return {policies.default(host), *(each.policy for each in sockets.live(host, "-a")),
+            *(fib.policy(each) for family in fib.families()
+              for each in fib.routes(host, family, "table", "all"))}
 
 
 # ---- selection -------------------------------------------------------------
@@ -498,7 +482,7 @@ def own_choices(view):
             key = chosen["prefix"], chosen["table"], socket.policy
             groups.setdefault(key, (chosen, []))[1].append(socket)
     for (prefix, _, policy), (chosen, group) in groups.items():
-        programs = sorted({name for socket in group for name in socket.programs}) or ["a program"]
+        programs = sorted({name for socket in group for name in socket.names()}) or ["a program"]
         yield Finding("application-policy", f"connections to {prefix} use {policy} ({len(group)} now), "
                       f"but their route has {fib.policy(chosen)}: {', '.join(programs)} chose it, or "
                       "they are older than the route", lock_command(chosen))
@@ -560,7 +544,7 @@ def locked_buffers(view):
         selected = socket.policy in policies.POLICIES or (
             socket.peer and any(socket.peer in prefix for prefix in prefixes))
         if selected and waits_for_buffer(socket) and 0 < socket.send_buffer() < int(words[-1]):
-            slowest.setdefault(", ".join(sorted(set(socket.programs))) or "a program", socket)
+            slowest.setdefault(", ".join(sorted(set(socket.names()))) or "a program", socket)
     for program, socket in slowest.items():
         yield Finding("send-buffer-locked", f"{program} has a send buffer of {socket.send_buffer()} "
                       f"bytes to {socket.peer} and waits for room in it {buffer_share(socket):.0f} % of "

@@ -150,32 +150,10 @@ class Host:
         """The names of other network namespaces: name -> path."""
         return {name: self.path(NAMESPACES) / name for name in self.names(NAMESPACES)}
 
-    def unnamed_namespaces(self):
-        """A process ID for each network namespace that is neither the thread's nor named.
-
-        Raises OperateError if the namespace of a process cannot be read.
-        """
-        known = {identity(path) for path in [*self.namespaces().values(), "/proc/thread-self/ns/net"]}
-        processes = {}
-        for process in sorted(map(int, self.names("proc", "[0-9]*"))):
-            processes.setdefault(identity(self.path(f"proc/{process}/ns/net")), process)
-        return [process for space, process in processes.items() if space and space not in known]
-
 
 def environment():
     """The environment of commands: an ordinary user's PATH lacks their folders."""
     return {**os.environ, "LC_ALL": "C", "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
-
-
-def identity(path):
-    """Device and inode of a network namespace; None if its process has ended.  Raises OperateError."""
-    try:
-        status = os.stat(path)
-    except PermissionError as error:
-        raise OperateError(f"cannot read {path}: {error.strerror}") from None
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def write_special(path, text):

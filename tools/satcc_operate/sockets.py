@@ -24,7 +24,7 @@ class Socket:
     policy: str
     flags: set
     values: dict
-    programs: list              # names of the programs, if ss ran with -p
+    programs: list              # (name, process ID) of those that have it, if ss ran with -p
 
     def number(self, name):
         """A count; 0 if ss omits it."""
@@ -39,6 +39,10 @@ class Socket:
         """The size of the send buffer in bytes; 0 unless ss ran with -m."""
         match = re.search(r"\btb(\d+)", self.values.get("skmem", ""))
         return int(match[1]) if match else 0
+
+    def names(self):
+        """The names of the programs that have it."""
+        return [name for name, _ in self.programs]
 
     def rtt_ms(self):
         """The smoothed RTT; None before the first sample."""
@@ -59,7 +63,8 @@ def end_of(text):
 
 def parse_line(line):
     """The Socket of a line of COMMAND."""
-    programs = re.findall(r'"(.*?)",pid', "".join(USERS.findall(line)))
+    programs = [(name, int(process)) for name, process in
+                re.findall(r'"(.*?)",pid=(\d+)', "".join(USERS.findall(line)))]
     tokens = USERS.sub("", line).split()
     local, peer = end_of(tokens[3]), end_of(tokens[4])
     values, flags, policy, in_values = {}, set(), "", False

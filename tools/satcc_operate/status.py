@@ -2,10 +2,11 @@
 """satcc status: shows modules, default and allowed policies, routes with a policy, and live sockets."""
 
 import json
+import os
 import sys
 import time
 
-from . import fib, policies, sockets, tables
+from . import bpf, fib, holders, policies, sockets, tables
 
 CLEAR = "\033[H\033[J"
 UNLOADED = "(unloaded)"         # in place of a policy that a route has lost with its module
@@ -13,11 +14,21 @@ UNLOADED = "(unloaded)"         # in place of a policy that a route has lost wit
 
 def gather(host):
     """The output of status --json."""
-    return {"kernel": host.release(), "namespace": host.namespace,
-            "default": policies.default(host), "available": policies.available(host),
-            "allowed": policies.allowed(host), "modules": modules(host), "routes": policy_routes(host),
+    state = without_connections(host)
+    held = [each["policy"] for each in [*state["modules"], *state["bpf"]] if each.get("references", 1)]
+    return {**state, "holders": [each.as_json() for each in holders.of(host, held)],
             "sockets": {name: sockets.summary(group)
                         for name, group in sockets.by_policy(sockets.live(host)).items()}}
+
+
+def without_connections(host):
+    """The policies of the host, and the routes that have one."""
+    return {"kernel": host.release(), "namespace": host.namespace,
+            "default": policies.default(host), "available": policies.available(host),
+            "allowed": policies.allowed(host), "modules": modules(host),
+            "bpf": [{"policy": policy, "parameters": values}
+                    for policy, values in bpf.visible(host).items()],
+            "routes": policy_routes(host)}
 
 
 def modules(host):
@@ -61,11 +72,21 @@ def route_table(listed):
           "satcc" if route["by_satcc"] else "other"] for route in listed])
 
 
-def module_table(listed):
+def policy_table(state):
+    """The loaded modules and BPF objects.  HELD: references to a module."""
     return tables.table(
-        ["MODULE", "VERSION", "HELD", "PARAMETERS"],
-        [[each["module"], each["version"], each["references"],
+        ["POLICY", "LOADED AS", "VERSION", "HELD", "PARAMETERS"],
+        [[each["policy"], each.get("module", "BPF"), each.get("version"), each.get("references"),
+          "?" if each["parameters"] is None else
           " ".join(f"{name}={value}" for name, value in each["parameters"].items())]
+         for each in [*state["modules"], *state["bpf"]]])
+
+
+def holder_table(listed):
+    return tables.table(
+        ["POLICY", "HELD IN NAMESPACE", "DEFAULT", "SOCKETS", "PROGRAMS"],
+        [[each["policy"], str(holders.Space.of_json(each)), "yes" if each["default"] else "no",
+          each["sockets"], holders.program_text([tuple(one.values()) for one in each["programs"]])]
          for each in listed])
 
 
@@ -86,6 +107,13 @@ def shorter(milliseconds):
     return round(milliseconds, 1) if milliseconds >= 10 else milliseconds
 
 
+def nobody(state):
+    """What to say if nothing is seen that holds a policy."""
+    if os.geteuid():
+        return "run as root to see what holds a policy in other network namespaces"
+    return "no socket and no default policy holds a loaded policy"
+
+
 def text(state, note=""):
     """The output of status as text.  note: more words of the first line."""
     where = f" in namespace {state['namespace']}" if state["namespace"] else ""
@@ -93,7 +121,8 @@ def text(state, note=""):
              f"available: {' '.join(state['available'])}",
              f"ordinary users may select: {' '.join(state['allowed'])}"]
     for title, part, empty in (
-            ("modules", module_table(state["modules"]), "no policy is loaded as a module"),
+            ("policies", policy_table(state), "none is loaded as a module or BPF object"),
+            ("holders", holder_table(state["holders"]), nobody(state)),
             ("routes", route_table(state["routes"]), "no route has a policy"),
             ("connections", socket_table(state["sockets"]), "there is no TCP connection")):
         lines += ["", *(part if len(part) > 1 else [f"{title}: {empty}"])]

@@ -26,7 +26,7 @@ SUCCEED = {
     "route flush": (), "route save": (), "route restore": (), "route follow": ("--once",),
     "set": ("satcc", "hoe=0"), "load": ("ibk", "k=7"), "unload": ("mtsi",), "list": ()}
 ROUTES = ("route add", "route del", "route flush", "route restore", "route follow")     # by ip
-DRY = (*ROUTES, "route save", "tune", "set", "load", "unload")
+DRY = (*ROUTES, "route save", "tune", "set", "load", "unload", "metrics")
 # A program that each needs, and that fails.
 NEEDS = {"status": "ss", "doctor": "ss", "metrics": "ss", "choose": "iperf3",
          **dict.fromkeys(("load", "unload", "list"), "satcc-bpf"),
@@ -167,11 +167,13 @@ def test_list_shows_the_added_routes(host):
 # ---- the schema of --json --------------------------------------------------
 
 SCHEMA = json.loads((TOP / "tools/satcc-schema.json").read_text())
+LOG = TOP / "selftests/unit/start.csv"
 # More words of a sub-command whose output has another form, or more members.
 FORMS = {**{name: [words] for name, words in SUCCEED.items()},
          "route save": [(), ("--dry-run",)],
          "set": [("satcc",), SUCCEED["set"], (*SUCCEED["set"], "--persistent"),
                  (*SUCCEED["set"], "--dry-run"), ("mtsi",)],
+         "metrics": [(), ("--log", LOG), ("--log", LOG, "--flows")],
          "tune": [PATH, (*PATH, "--apply"), ("--undo",), (*PATH, "--apply", "--dry-run")],
          "route add": [SUCCEED["route add"], (*SUCCEED["route add"], "--dry-run")],
          "choose": [PATH, ("--rate", "100mbit", "--rtt", "30ms", "--cross", "none"),

@@ -180,11 +180,18 @@ def add_tune(commands, shared):
 
 def add_metrics(commands, shared):
     parser = add_command(commands, "metrics", metrics.run,
-                         "print sums by policy in the text format of Prometheus",
+                         "print sums by policy and prefix in the text format of Prometheus",
                          ["satcc metrics",
-                          "satcc metrics -o /var/lib/prometheus/node-exporter/satcc.prom"], [shared])
+                          "satcc metrics -o /var/lib/prometheus/node-exporter/satcc.prom",
+                          "satcc-log record -t 60 -o log.tsv; satcc metrics --log log.tsv --flows",
+                          "satcc metrics --log log.tsv -o "
+                          "/var/lib/prometheus/node-exporter/satcc-start.prom"], [shared])
+    parser.add_argument("--log", metavar="FILE",
+                        help="a table of satcc-log: how its connections started")
+    parser.add_argument("--flows", action="store_true", help="with --log: a table of the connections")
     parser.add_argument("-o", "--output", metavar="FILE",
                         help="replace this file atomically; default: standard output")
+    parser.add_argument("--dry-run", action="store_true", help="print, and replace no file")
 
 
 def percent(text):

@@ -178,7 +178,7 @@ def test_next_commands_are_the_programs():
 # ---- refusals --------------------------------------------------------------
 
 @pytest.mark.parametrize("words, reason", [
-    ((), "choose needs --rate and --rtt, or --probe HOST"), (("--rate", "10mbit"), "choose needs"),
+    ((), "choose needs --rate and --rtt, --probe HOST, or"), (("--rate", "10mbit"), "choose needs"),
     ((*GEO, "--loss", "100"), "100 is not a percentage"), ((*GEO, "--loss", "nan"), "nan is not"),
     ((*GEO, "--loss", "-1"), "-1 is not"), ((*GEO, "--cross", "bbr"), "invalid choice"),
     (("--rate", "10", "--rtt", "1s"), "10 is not a number above 0 with a unit"),
@@ -207,8 +207,8 @@ RECORDED = {
 
 
 def test_figures_are_read_from_iperf3():
-    assert probe.figures(RECORDED) == {"policy": "bbr", "rate_mbit": 9.12, "rtt_ms": 601.234,
-                                       "loss_pct": 1.0}
+    assert probe.figures(RECORDED) == {"way": "iperf3", "policy": "bbr", "rate_mbit": 9.12,
+                                       "rtt_ms": 601.234, "loss_pct": 1.0, "delivery_mbit": None}
 
 
 def test_an_error_of_iperf3_is_handed_on():
@@ -260,7 +260,7 @@ def test_without_iperf3(monkeypatch, capsys):
     assert cli.main(["choose", "--probe", "192.0.2.2"]) == 1
     assert capsys.readouterr().err == (
         "satcc: cannot run iperf3: No such file or directory: install the package iperf3, or give "
-        "--rate, --rtt and --loss\n")
+        "--probe-url, or --rate, --rtt and --loss\n")
 
 
 @contextlib.contextmanager

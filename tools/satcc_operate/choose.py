@@ -19,6 +19,14 @@ LEAST_LOSS = 0.01       # percent: the nearest loss is searched as if a smaller 
 TRANSFER = "1000000"    # bytes
 UNITS = {"rate": "Mbit/s", "rtt": "ms", "loss": "% loss"}
 
+# What a measurement does not tell, by its way.
+ONE_FLOW = ("the rate is that of one {policy} flow, so the link may be faster; drops of its own queue "
+            "count as loss; give --rate and --loss if you know them")
+NOTES = {"iperf3": ONE_FLOW, "upload": ONE_FLOW,
+         "download": "the rate is that of one flow from the server to this host, so the link may be "
+                     "faster, and the other way may differ; a receiver does not see losses: give --loss "
+                     "if you know it"}
+
 # Where a policy must not be used, besides policies.LOUD.
 CAUTIONS = {"satcc": "do not use it where other flows share a queue shorter than a tenth of the "
                      "bandwidth-delay product: it takes that queue's drops for random loss"}
@@ -234,24 +242,34 @@ def probe_lines(measured):
     """Lines about how the path was measured, and how far the figures can be trusted."""
     if not measured:
         return []
-    return [("measured by", measured["command"]),
-            ("note", f"the rate is that of one {measured['policy']} flow, so the link may be faster; "
-             "drops of its own queue count as loss; give --rate and --loss if you know them")]
+    return [("measured by", measured["command"]), ("note", NOTES[measured["way"]].format(**measured))]
 
 
 # ---- the sub-command -------------------------------------------------------
 
+def measure(host, options):
+    """What --probe or --probe-url measures; empty without them.  Raises OperateError."""
+    if options.upload and not options.probe_url:
+        raise UsageError("--upload needs --probe-url")
+    if options.probe:
+        return probe.measure(host, options.probe, options.port, options.seconds)
+    if options.probe_url:
+        from . import transfer          # here, because the HTTP library takes 0.1 s to be loaded
+        return transfer.measure(host, options.probe_url, options.seconds, options.upload)
+    return {}
+
+
 def path_of(host, options):
-    """The path from the options; --probe measures the values that they lack.
+    """The path from the options; a measurement gives the values that they lack.
 
     Raises OperateError, UsageError.
     """
-    if options.probe is None and (options.rate is None or options.rtt is None):
-        raise UsageError("choose needs --rate and --rtt, or --probe HOST")
-    measured = probe.measure(host, options.probe, options.port, options.seconds) if options.probe else {}
+    measured = measure(host, options)
+    if not measured and (options.rate is None or options.rtt is None):
+        raise UsageError("choose needs --rate and --rtt, --probe HOST, or --probe-url URL")
     given = {"rate_mbit": options.rate and options.rate / 1e6,
              "rtt_ms": options.rtt and options.rtt * 1e3, "loss_pct": options.loss}
-    path = {name: measured.get(name, 0) if value is None else value for name, value in given.items()}
+    path = {name: measured.get(name) or 0 if value is None else value for name, value in given.items()}
     return {**path, "cross": options.cross, "probe": measured or None}
 
 

@@ -211,15 +211,22 @@ def add_choose(commands, shared):
                          ["satcc choose --rate 10mbit --rtt 600ms --loss 1",
                           "satcc choose --rate 10mbit --rtt 600ms --cross none",
                           "satcc choose --probe 203.0.113.1             # runs: iperf3 -s",
-                          "satcc choose --probe 203.0.113.1 --rate 20mbit --json | jq -r .policy"],
+                          "satcc choose --probe 203.0.113.1 --rate 20mbit --json | jq -r .policy",
+                          "satcc choose --probe-url http://203.0.113.1/large.iso --loss 0.5",
+                          "satcc choose --probe-url http://203.0.113.1/upload --upload"],
                          [shared])
     add_path(parser)
     parser.add_argument("--loss", type=percent, metavar="PERCENT",
                         help="random loss of the path; default: what --probe measures, else 0")
     parser.add_argument("--cross", choices=("none", "cubic"), default="cubic",
                         help="the traffic that shares the queue; default: cubic")
-    parser.add_argument("--probe", metavar="HOST",
-                        help="measure the path to this host, which runs `iperf3 -s`")
+    measuring = parser.add_mutually_exclusive_group()
+    measuring.add_argument("--probe", metavar="HOST",
+                           help="measure the path to this host, which runs `iperf3 -s`")
+    measuring.add_argument("--probe-url", metavar="URL",
+                           help="measure the path from this web server, by a download")
+    parser.add_argument("--upload", action="store_true",
+                        help="with --probe-url: measure the path to the server, by a POST")
     parser.add_argument("--port", type=whole(1, 65535, "a port"), default=5201, metavar="N",
                         help="the port of iperf3; default: 5201")
     parser.add_argument("--seconds", type=whole(1, 3600, "a number of seconds"), default=10, metavar="N",

@@ -15,12 +15,17 @@ TIMEOUT = 10000                         # ms to wait for an answer of the server
 PROBING = ("satcc", "bbr", "cubic")     # policies to send with; random loss slows the first least
 
 
-def command(host, peer, port, seconds):
-    """The command that runs iperf3, with the first of PROBING that the kernel has."""
+def chosen_policy(host):
+    """The first of PROBING that the kernel has; None if it has none."""
     available = policies.available(host)
-    chosen = [policy for policy in PROBING if policy in available][:1]
+    return next((policy for policy in PROBING if policy in available), None)
+
+
+def command(host, peer, port, seconds):
+    """The command that runs iperf3."""
+    chosen = chosen_policy(host)
     return ["iperf3", "-J", "-c", peer, "-p", str(port), "-t", str(seconds), "-O", str(START),
-            "--connect-timeout", str(TIMEOUT), *(["-C", *chosen] if chosen else [])]
+            "--connect-timeout", str(TIMEOUT), *(["-C", chosen] if chosen else [])]
 
 
 def measure(host, peer, port, seconds):
@@ -29,8 +34,8 @@ def measure(host, peer, port, seconds):
     try:
         done = host.attempt(words)
     except CommandError as error:
-        raise OperateError(f"{error}: install the package iperf3, or give --rate, --rtt and "
-                           "--loss") from None
+        raise OperateError(f"{error}: install the package iperf3, or give --probe-url, or --rate, "
+                           "--rtt and --loss") from None
     try:
         return {**figures(json.loads(done.stdout)), "command": shlex.join(words)}
     except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
@@ -49,7 +54,8 @@ def figures(report):
         raise OperateError(f"iperf3: {report['error']}")
     sent = report["end"]["sum_sent"]
     segments = sent["bytes"] / report["start"]["tcp_mss_default"] + sent["retransmits"]
-    return {"policy": report["end"]["sender_tcp_congestion"],
+    return {"way": "iperf3", "policy": report["end"]["sender_tcp_congestion"],
             "rate_mbit": float(f"{report['end']['sum_received']['bits_per_second'] / 1e6:.3g}"),
             "rtt_ms": report["end"]["streams"][0]["sender"]["min_rtt"] / 1e3,
-            "loss_pct": float(f"{100 * sent['retransmits'] / segments:.2g}")}
+            "loss_pct": float(f"{100 * sent['retransmits'] / segments:.2g}"),
+            "delivery_mbit": None}

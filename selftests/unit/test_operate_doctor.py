@@ -153,7 +153,7 @@ PLANTED = [
      "/usr/lib/modprobe.d/no.conf", "/usr/lib/modprobe.d/no.conf"),
     ("parameter-differs", {"sys/module/tcp_satcc/parameters/queue_ms": "50"},
      "queue_ms of tcp_satcc is 50",
-     "echo 0x19 > /sys/module/tcp_satcc/parameters/queue_ms"),
+     "satcc set satcc queue_ms=0x19"),
     ("parameter-unknown", {"etc/modprobe.d/z.conf": "options tcp_satcc nosuch=1"}, "nosuch",
      "$EDITOR /etc/modprobe.d/z.conf"),
     ("module-held", loaded("satcc", references=2), "tcp_satcc has 2 references", "reboot"),
@@ -224,6 +224,13 @@ def test_a_planted_file_is_the_only_finding(quiet_net, files, name, planted, tex
 def test_a_healthy_host_with_or_without_bpf(quiet_net, files, planted):
     """An object carries satcc in the third."""
     plant(files, planted)
+    assert findings_of_files(quiet_net) == []
+
+
+def test_the_command_that_sets_a_parameter(quiet_net, files):
+    plant(files, {"sys/module/tcp_satcc/parameters/queue_ms": "50"})
+    finding, = findings_of_files(quiet_net)
+    run("env", f"SATCC_ROOT={files}", TOP / "tools" / "satcc", *shlex.split(finding.mend)[1:])
     assert findings_of_files(quiet_net) == []
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 
-from . import bpf, configuration, fib, holders, policies, route, sockets
+from . import bpf, configuration, fib, holders, parameters, policies, route, sockets
 from .host import CommandError, OperateError, in_namespace
 
 FINDINGS = 1                            # exit status
@@ -230,10 +230,14 @@ def module_parameters(view):
 
 def parameter_command(view, module, name, value):
     """The command that sets a parameter; some parameters need a reload of their module."""
-    file = f"sys/module/{module}/parameters/{name}"
-    if policies.is_writable(view.host, file):
-        return f"echo {shlex.quote(value)} > /{file}"
+    if policies.is_writable(view.host, parameters.parameter_file(module, name)):
+        return f"satcc set {policy_of(module)} {name}={shlex.quote(value)}"
     return reload_command(view, module)
+
+
+def policy_of(module):
+    """The policy of the pack that a module has."""
+    return next(policy for policy in policies.POLICIES if policies.module_name(policy) == module)
 
 
 def names_taken(view):
@@ -257,8 +261,7 @@ def btf(view):
 
 def reload_command(view, module):
     """The command that loads a module again, and what has to end before."""
-    policy = next(policy for policy in policies.POLICIES if policies.module_name(policy) == module)
-    held = view.holders(policy) if policies.reference_count(view.host, module) else []
+    held = view.holders(policy_of(module)) if policies.reference_count(view.host, module) else []
     return (f"modprobe -r {module} && modprobe {module}"
             + (f"   # first end what holds it: {'; '.join(map(str, held))}" if held else ""))
 

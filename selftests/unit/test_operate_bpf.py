@@ -190,7 +190,8 @@ def test_a_refused_set_has_the_old_object_again(root, capsys):
     message = refused(root, capsys, "set", "ibk", "k=300")
     assert message == (f"satcc: satcc-bpf load {root}/usr/lib/satcc/bpf/ibk.bpf.o k=300: satcc-bpf: "
                        "k=300 is out of bounds: 1 to 255; ibk is loaded again as it was\n")
-    assert "ibk has no parameter nosuch" in refused(root, capsys, "set", "ibk", "nosuch=1")
+    assert refused(root, capsys, "set", "ibk", "nosuch=1").splitlines() == [
+        "satcc: ibk has no parameter nosuch; ibk has:", "PARAMETER  IN FORCE", "k          7"]
     assert "leave out --persistent" in refused(root, capsys, "set", "ibk", "k=8", "--persistent")
     (root / "usr/lib/satcc/bpf/ibk.bpf.o").unlink()
     assert "no BPF object of ibk is in" in refused(root, capsys, "set", "ibk", "k=8")

@@ -101,7 +101,9 @@ def parameter_file(module, name):
 
 
 def listing(listed):
-    """The lines of a table of parameters."""
+    """The lines of a table of parameters.  BPF objects and some modules document none."""
+    if not any(each.meaning for each in listed):
+        return tables.table(["PARAMETER", "IN FORCE"], [[each.name, each.value] for each in listed])
     return tables.table(["PARAMETER", "IN FORCE", "MEANING, BOUNDS, DEFAULT"],
                         [[each.name, each.value, each.meaning] for each in listed])
 

@@ -208,7 +208,8 @@ RECORDED = {
 
 def test_figures_are_read_from_iperf3():
     assert probe.figures(RECORDED) == {"way": "iperf3", "policy": "bbr", "rate_mbit": 9.12,
-                                       "rtt_ms": 601.234, "loss_pct": 1.0, "delivery_mbit": None}
+                                       "rtt_ms": 601.234, "loss_pct": 1.0, "delivery_mbit": None,
+                                       "start": None}
 
 
 def test_an_error_of_iperf3_is_handed_on():

@@ -50,7 +50,8 @@ def test_every_finding_is_in_the_manual():
 
 
 def test_every_series_and_number_is_in_the_manual():
-    assert set(re.findall(r"satcc_[a-z_]+", MANUAL)) == set(metrics.HELP)
+    names = set(re.findall(r"satcc_[a-z_]+", MANUAL)) - {"satcc_log"}       # a module
+    assert names == set(metrics.HELP)
     assert f"protocol number {fib.PROTOCOL}" in " ".join(MANUAL.split())
     assert f"table {fib.FIRST_TABLE} + N" in MANUAL and f"/{route.STORE}" in MANUAL
 

@@ -8,6 +8,8 @@ was over, so the measured rate may be some percent above it.
 import contextlib
 import http.server
 import json
+import os
+import sys
 import threading
 
 import pytest
@@ -100,6 +102,54 @@ def test_an_upload_is_measured_with_its_losses(web, capsys):
     assert measured["delivery_mbit"] > 0
     assert (measured["loss_pct"] > 0) == (qdisc["drops"] > 0)
     assert path["loss_pct"] == measured["loss_pct"]
+
+
+LOGGER = """#!{python}
+import json, os, signal, sys, time
+assert sys.argv[1:3] == ["record", "--port"] and sys.argv[4] == "-o"
+def write(*_):
+    both = {{"cookie": 7, "sport": sys.argv[3], "daddr": "192.0.2.2", "cc": "cubic"}}
+    with open(sys.argv[5], "w") as file:
+        for row in (dict(t_s=0, ev="segment_sent", ca_state="Open", srtt_us=600000, len=1448, seq_rel=1,
+                         segs=1, retrans=0, sent_orig=0),
+                    dict(t_s=1.2, ev="cwnd_changed", ca_state="Recovery", cwnd=44, ssthresh=31,
+                         reason="recovery")):
+            print(json.dumps({{**both, **row}}), file=file)
+    sys.exit(0)
+signal.signal(signal.SIGINT, write)
+print("satcc-log: recording; ^C ends it", file=sys.stderr, flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+@pytest.fixture
+def logger(tmp_path, monkeypatch):
+    """A program in place of satcc-log, and its module."""
+    (tmp_path / "sys/module/satcc_log").mkdir(parents=True)
+    (tmp_path / "proc").symlink_to("/proc")
+    (tmp_path / "satcc-log").write_text(LOGGER.format(python=sys.executable))
+    (tmp_path / "satcc-log").chmod(0o755)
+    monkeypatch.setenv("SATCC_ROOT", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path
+
+
+def test_with_the_logger_an_upload_says_how_it_started(web, logger, capsys):
+    words = ("--probe-url", f"{URL}/upload", "--upload", "--seconds", "1")
+    assert choose(web, *words, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["path"]["probe"]["start"] == {
+        "end": "recovery", "window_segments": 44, "again_segments": 0}
+    assert choose(web, *words) == 0
+    assert ("\nslow start: ended by: recovery; window then: 44; sent again of the first 5 RTTs: 0 "
+            "segments\n" in capsys.readouterr().out)
+    (logger / "satcc-log").write_text("#!/bin/sh\necho satcc-log: no rights >&2; exit 1\n")
+    assert choose(web, *words, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["path"]["probe"]["start"] is None
+    (logger / "satcc-log").unlink()
+    (logger / "sys/module/satcc_log").rmdir()
+    assert choose(web, *words, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["path"]["probe"]["start"] is None
 
 
 @pytest.mark.parametrize("ends, is_over, rate", [

@@ -242,7 +242,12 @@ def probe_lines(measured):
     """Lines about how the path was measured, and how far the figures can be trusted."""
     if not measured:
         return []
-    return [("measured by", measured["command"]), ("note", NOTES[measured["way"]].format(**measured))]
+    began = measured["start"]
+    return [("measured by", measured["command"]),
+            *([("slow start", f"ended by: {began['end']}; window then: "
+                f"{began['window_segments'] or '-'}; sent again of the first 5 RTTs: "
+                f"{began['again_segments']} segments")] if began else []),
+            ("note", NOTES[measured["way"]].format(**measured))]
 
 
 # ---- the sub-command -------------------------------------------------------

@@ -112,11 +112,11 @@ class Host:
         except OSError as error:
             raise CommandError(f"cannot run {command[0]}: {error.strerror}") from None
 
-    def start(self, command):
+    def start(self, command, stderr=None):
         """Start a command; returns its process; its standard output is a pipe.  Raises CommandError."""
         try:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                    env=environment())
+                                    stderr=stderr, env=environment())
         except OSError as error:
             raise CommandError(f"cannot run {command[0]}: {error.strerror}") from None
 

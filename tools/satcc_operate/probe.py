@@ -58,4 +58,4 @@ def figures(report):
             "rate_mbit": float(f"{report['end']['sum_received']['bits_per_second'] / 1e6:.3g}"),
             "rtt_ms": report["end"]["streams"][0]["sender"]["min_rtt"] / 1e3,
             "loss_pct": float(f"{100 * sent['retransmits'] / segments:.2g}"),
-            "delivery_mbit": None}
+            "delivery_mbit": None, "start": None}

@@ -3,17 +3,21 @@
 
 RTT, retransmissions and the delivery rate are those of the socket's TCP_INFO, as ss prints it.  A
 download measures the way from the server, and a receiver does not see what its sender sends again.  An
-upload measures the way to the server.
+upload measures the way to the server; if the module satcc_log is loaded, satcc-log then also tells how
+the connection started.
 """
 
 import contextlib
 import http.client
 import os
+import signal
 import socket
+import subprocess
+import tempfile
 import time
 import urllib.parse
 
-from . import probe, sockets
+from . import policies, probe, sockets, start
 from .host import OperateError, UsageError
 
 CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
@@ -85,6 +89,13 @@ def upload(host, connection, target, meter):
         with contextlib.suppress(OSError):          # the route has locked another one
             connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, chosen.encode())
     ends = connection.sock.getsockname()[1], connection.sock.getpeername()[1]
+    with Recorder(host, ends[0]) as recorder:
+        flow = send(host, connection, target, meter, ends)
+        return {**figures("upload", flow.policy, meter.rate_mbit(), flow), "start": recorder.start()}
+
+
+def send(host, connection, target, meter, ends):
+    """Send until the time is over.  Returns the Socket.  Raises OSError, OperateError."""
     connection.putrequest("POST", target)
     connection.putheader("Content-Length", str(LONGEST))
     connection.putheader("Content-Type", "application/octet-stream")
@@ -102,7 +113,47 @@ def upload(host, connection, target, meter):
             looked = time.monotonic()
             flow = flow_of(host, *ends)
             if flow and meter.is_over(flow.number("bytes_acked")):
-                return figures("upload", flow.policy, meter.rate_mbit(), flow)
+                return flow
+
+
+class Recorder:
+    """satcc-log beside a transfer, if its module is loaded."""
+
+    def __init__(self, host, local_port):
+        self._process, self._port = None, local_port
+        self._folder = tempfile.TemporaryDirectory(prefix="satcc-")
+        self._file = os.path.join(self._folder.name, "log.tsv")
+        if not policies.loaded(host, "satcc_log"):
+            return
+        with contextlib.suppress(OperateError):         # it is not installed
+            self._process = host.start(["satcc-log", "record", "--port", str(local_port), "-o",
+                                        self._file], stderr=subprocess.PIPE)
+            for line in self._process.stderr:
+                if b"recording" in line:
+                    break
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._end()
+        self._folder.cleanup()
+
+    def _end(self):
+        """Have the table written."""
+        if self._process:
+            self._process.send_signal(signal.SIGINT)
+            self._process.communicate()
+            self._process = None
+
+    def start(self):
+        """How the transfer's connection started, for JSON; None if it was not recorded."""
+        self._end()
+        try:
+            one = next(each for each in start.read(self._file) if each.local_port == self._port)
+        except (OperateError, StopIteration):
+            return None
+        return {"end": one.end, "window_segments": one.window, "again_segments": one.again}
 
 
 def check(response):
@@ -128,4 +179,4 @@ def figures(way, policy, rate_mbit, flow):
     return {"way": way, "policy": policy, "rate_mbit": rate_mbit,
             "rtt_ms": float(flow.values.get("minrtt", flow.rtt_ms())),
             "loss_pct": float(f"{100 * again / sent:.2g}") if policy and sent else None,
-            "delivery_mbit": float(delivery) / 1e6 if policy and delivery else None}
+            "delivery_mbit": float(delivery) / 1e6 if policy and delivery else None, "start": None}

@@ -13,6 +13,7 @@ import pytest
 
 from selftests.unit.operate_net import run
 from tools.satcc_operate import cli
+from tools.satcc_operate.parameters import FILE
 
 RELEASE = "6.1.0-56-amd64"
 ALLOWED = "proc/sys/net/ipv4/tcp_allowed_congestion_control"
@@ -123,6 +124,8 @@ def test_refusals(root, capsys):
     assert refused(root, capsys, "load", "mtsi").endswith("the module is installed: modprobe tcp_mtsi\n")
     assert "no BPF object of satcc is in /usr/share/satcc" in refused(root, capsys, "load", "satcc")
     assert "k=300 is out of bounds: 1 to 255" in refused(root, capsys, "load", "ibk", "k=300")
+    assert cli.main(["load", "ibk", "k"]) == 2
+    assert capsys.readouterr().err == "satcc: k is not NAME=VALUE\n"
     assert refused(root, capsys, "unload", "ibk") == "satcc: ibk is not loaded as a BPF object\n"
     assert cli.main(["load", "ibk"]) == 0
     capsys.readouterr()
@@ -168,6 +171,54 @@ def test_a_dry_run_prints_what_does_the_same(root, capsys, words):
     assert asked(root)[len(done):] == [line.removeprefix("satcc-bpf ") for line in lines]
 
 
+def test_parameters_of_modprobe_d(root, capsys):
+    """One place for the module's and the object's."""
+    assert cli.main(["load", "ibk"]) == 0
+    assert cli.main(["set", "ibk", "k=9", "--persistent"]) == 0
+    assert (root / FILE).read_text().splitlines()[1:] == ["options tcp_ibk k=9"]
+    for words, value in ((("load", "ibk"), "9"), (("load", "ibk", "k=5"), "5")):
+        assert cli.main(["unload", "ibk"]) == 0
+        assert cli.main(list(words)) == 0
+        assert in_kernel(root) == {"ibk": {"k": value}}
+    capsys.readouterr()
+    (root / FILE).unlink()
+    (root / FILE).parent.rmdir()
+    (root / FILE).parent.touch()            # no file can be written
+    assert "cannot write" in refused(root, capsys, "set", "ibk", "k=9", "--persistent")
+
+
+def test_a_route_loads_the_object_where_no_module_can_be_loaded(root, net, monkeypatch, capsys):
+    """The kernel's cubic stands for the object's policy: it becomes available when that is loaded."""
+    (root / "usr/lib/satcc/bpf/cubic.bpf.o").touch()
+    (root / AVAILABLE).write_text("reno")
+    (root / "bin/modprobe").write_text("#!/bin/sh\necho modprobe: FATAL: not found >&2; exit 1\n")
+    (root / "bin/modprobe").chmod(0o755)
+    net.root = root
+    words = ("route", "add", "203.0.113.0/24")
+    done = net.satcc(*words, "cubic", "--dry-run", check=True)
+    assert in_kernel(root) == {} and done.stdout.startswith("ip -4 route prepend 203.0.113.0/24 ")
+    assert net.satcc(*words, "nosuch").stderr == (
+        "satcc: the kernel has no policy nosuch: modprobe tcp_nosuch: modprobe: FATAL: not found\n")
+    net.satcc(*words, "cubic", check=True)
+    assert in_kernel(root) == {"cubic": {"k": "4"}}
+    assert [each["metrics"] for each in net.routes("proto", "167")] == [[{"congestion": "cubic"}]]
+    net.satcc("route", "save", check=True)
+    net.satcc("route", "flush", check=True)
+    net.satcc("unload", "cubic", check=True)
+    (root / AVAILABLE).write_text("reno")
+    net.satcc("route", "restore", check=True)           # as at boot
+    assert in_kernel(root) == {"cubic": {"k": "4"}} and net.routes("proto", "167")
+    net.satcc("route", "flush", check=True)
+    net.satcc("unload", "cubic", check=True)
+    (root / AVAILABLE).write_text("reno")
+    (root / FILE).parent.mkdir(parents=True)
+    (root / FILE).write_text("options tcp_cubic k=300\n")
+    done = net.satcc(*words, "cubic")
+    assert (done.returncode, net.routes("proto", "167")) == (1, [])
+    assert done.stderr.endswith(f"not found; satcc-bpf load {root}/usr/lib/satcc/bpf/cubic.bpf.o k=300: "
+                                "satcc-bpf: k=300 is out of bounds: 1 to 255\n")
+
+
 def test_set_loads_the_object_again_and_keeps_the_selection(root, capsys):
     assert cli.main(["load", "ibk", "k=7"]) == 0
     (root / ALLOWED).write_text("reno cubic ibk")
@@ -192,6 +243,5 @@ def test_a_refused_set_has_the_old_object_again(root, capsys):
                        "k=300 is out of bounds: 1 to 255; ibk is loaded again as it was\n")
     assert refused(root, capsys, "set", "ibk", "nosuch=1").splitlines() == [
         "satcc: ibk has no parameter nosuch; ibk has:", "PARAMETER  IN FORCE", "k          7"]
-    assert "leave out --persistent" in refused(root, capsys, "set", "ibk", "k=8", "--persistent")
     (root / "usr/lib/satcc/bpf/ibk.bpf.o").unlink()
     assert "no BPF object of ibk is in" in refused(root, capsys, "set", "ibk", "k=8")

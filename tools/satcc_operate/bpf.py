@@ -4,8 +4,8 @@
 import json
 import os
 
-from . import fib, policies, tables
-from .host import CommandError, OperateError
+from . import configuration, fib, policies, tables
+from .host import CommandError, OperateError, UsageError
 
 PROGRAM = "satcc-bpf"
 FOLDERS = ("usr/share/satcc", "usr/lib/satcc", "usr/local/share/satcc", "usr/local/lib/satcc")
@@ -66,6 +66,34 @@ def object_of(host, policy):
         raise OperateError(f"no BPF object of {policy} is in {folders}{hint}") from None
 
 
+def load_command(host, file, policy, values):
+    """The command that loads an object, with values for the parameters, or else those of modprobe.d.
+
+    modprobe.d is meant for the module, but a host keeps a policy's parameters in one place.
+    """
+    module = policies.module_name(policy)
+    kept = {name: setting.value for (owner, name), setting in configuration.options(host).items()
+            if owner == module}
+    return [PROGRAM, "load", file, *(f"{name}={value}" for name, value in {**kept, **values}.items())]
+
+
+def require(host, policy, load=True):
+    """Make sure that the kernel has a policy, from its module or else from its installed object.
+
+    load: load it if necessary; otherwise only check that it could be loaded.  Raises OperateError.
+    """
+    try:
+        policies.require(host, policy, load)
+    except OperateError as error:
+        if policy not in objects(host):
+            raise
+        try:
+            if load:
+                host.run(load_command(host, object_of(host, policy), policy, {}))
+        except CommandError as other:
+            raise OperateError(f"{error}; {other}") from None
+
+
 # ---- other parameters ------------------------------------------------------
 
 def selection(host, policy):
@@ -76,8 +104,7 @@ def selection(host, policy):
 
 def reload_steps(host, policy, values):
     """The commands that unload a policy and load it with other parameters.  Raises OperateError."""
-    words = [f"{name}={value}" for name, value in values.items()]
-    return [[PROGRAM, "unload", policy], [PROGRAM, "load", object_of(host, policy), *words]]
+    return [[PROGRAM, "unload", policy], load_command(host, object_of(host, policy), policy, values)]
 
 
 def reload_commands(host, policy, values):
@@ -141,7 +168,10 @@ def load(host, options):
     """satcc load"""
     name, here = options.policy, loaded(host)
     policy = os.path.basename(name).removesuffix(SUFFIX)
-    wanted = dict(word.split("=", 1) for word in options.values if "=" in word)
+    for word in options.values:
+        if "=" not in word:
+            raise UsageError(f"{word} is not NAME=VALUE")
+    wanted = dict(word.split("=", 1) for word in options.values)
     if policy in here:
         if {**here[policy], **wanted} != here[policy]:
             raise OperateError(f"{policy} is loaded already: "
@@ -151,7 +181,7 @@ def load(host, options):
         raise OperateError(f"{policy} is loaded as a module: to have the BPF object, first run: "
                            f"modprobe -r {policies.module_name(policy)}")
     file = name if is_file(name) else object_of(host, policy)
-    return conclude(host, options, [PROGRAM, "load", file, *options.values],
+    return conclude(host, options, load_command(host, file, policy, wanted),
                     f"{policy} is loaded as a BPF object")
 
 

@@ -12,7 +12,7 @@ import select
 import sys
 import time
 
-from . import fib, policies, route
+from . import bpf, fib, route
 from .host import OperateError
 
 QUIET = 0.3             # s without an event that end a burst of events
@@ -31,7 +31,7 @@ class Follower:
         self.waiting = {}               # place -> the reason why its request is not in effect
         saved = route.stored(host) or []
         for policy in sorted({request.policy for request in saved}):
-            policies.require(host, policy)
+            bpf.require(host, policy)
         self.kept = {place_of(request): request for request in saved}
 
     def plan(self, events=""):

@@ -4,7 +4,7 @@
 A module's parameters are files in /sys.  The text with which a module documents a parameter has its
 unit and bounds, so a value out of bounds is refused before anything is written.  Where the text has no
 bounds the kernel decides, and satcc reads back what is in force.  A BPF object takes parameters only
-when it is loaded, so satcc loads it again.
+when it is loaded, so satcc loads it again.  `satcc load` gives it those of modprobe.d.
 """
 
 import dataclasses
@@ -22,8 +22,6 @@ UNLOADED = ("{module} is not loaded, so no parameter of it is in force: load it 
             "--persistent for the next load")
 BUILT_IN = ("{module} is built into the kernel, which reads no modprobe.d: leave out --persistent, and "
             "write {words} to the kernel's command line for the next boot")
-OF_OBJECT = ("{policy} is loaded as a BPF object, which reads no modprobe.d: leave out --persistent, "
-             "and give the parameters to `satcc load` at boot")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,8 +232,8 @@ def plan_of(host, options, edition, listed):
              "words": " ".join(f"{module}.{name}={value}" for name, value in values.items())}
     if edition is None and not options.persistent:
         raise OperateError(UNLOADED.format(**names))
-    if options.persistent and edition in ("bpf", "built-in"):
-        raise OperateError((OF_OBJECT if edition == "bpf" else BUILT_IN).format(**names))
+    if options.persistent and edition == "built-in":
+        raise OperateError(BUILT_IN.format(**names))
     known = {each.name: each for each in listed}
     changes = {name: value for name, value in values.items()
                if edition and not policies.same_value(known[name].value, value)}
@@ -252,26 +250,29 @@ def plan_of(host, options, edition, listed):
 def commands(host, plan):
     """The commands that do the same."""
     if plan.edition == "bpf":
-        return bpf.reload_commands(host, plan.policy, {**plan.old, **plan.now}) if plan.now else []
-    return [*(set_command(plan.module, name, value) for name, value in plan.now.items()),
-            *([f"echo {options_line(plan.module, plan.later)} >> /{FILE}"] if plan.later else [])]
+        now = bpf.reload_commands(host, plan.policy, {**plan.old, **plan.now}) if plan.now else []
+    else:
+        now = [set_command(plan.module, name, value) for name, value in plan.now.items()]
+    return [*now, *([f"echo {options_line(plan.module, plan.later)} >> /{FILE}"] if plan.later else [])]
 
 
 def carry_out(host, plan):
     """Set the parameters and write the file, all or nothing.  Raises OperateError."""
-    if plan.edition == "bpf":
-        if plan.now:
-            bpf.reload(host, plan.policy, {**plan.old, **plan.now}, plan.old)
-        return
-    old = {name: plan.old[name] for name in plan.now}
-    set_now(host, plan.module, plan.now, old)
+    wanted, old = {**plan.old, **plan.now}, {name: plan.old[name] for name in plan.now}
+    if plan.edition == "bpf" and plan.now:
+        bpf.reload(host, plan.policy, wanted, plan.old)
+    elif plan.now:
+        set_now(host, plan.module, plan.now, old)
     if plan.later:
         text = host.read(FILE)
         try:
             host.write_whole(FILE, with_options(f"{HEAD}\n" if text is None else f"{text}\n",
                                                 plan.module, plan.later))
         except BaseException:
-            put_back(host, plan.module, old)
+            if plan.edition == "bpf" and plan.now:
+                bpf.reload(host, plan.policy, plan.old, wanted)
+            else:
+                put_back(host, plan.module, old)
             raise
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import ipaddress
 import json
 
-from . import fib, policies, status
+from . import bpf, fib, status
 from .host import CommandError, OperateError
 
 STORE = "etc/satcc/routes.json"         # of the host's first namespace; see store_file
@@ -370,7 +370,7 @@ def add(host, options):
     """satcc route add"""
     prefix = fib.prefix_of(options.prefix)
     request = Request(prefix, options.policy, options.port, options.lock, options.initcwnd)
-    policies.require(host, request.policy, load=not options.dry_run)
+    bpf.require(host, request.policy, load=not options.dry_run)
     return conclude(host, options, plan_add(host, request),
                     f"new connections to {request} use {request.policy}",
                     f"nothing to do: connections to {request} use {request.policy} already")
@@ -420,7 +420,7 @@ def restore(host, options):
     if requests is None:
         raise OperateError(f"there is no /{name}: `satcc route save` writes it")
     for policy in sorted({request.policy for request in requests}):
-        policies.require(host, policy, load=not options.dry_run)
+        bpf.require(host, policy, load=not options.dry_run)
     steps = [step for request in requests for step in plan_add(host, request)]
     return conclude(host, options, steps, f"restored {len(requests)} routes of /{name}",
                     f"nothing to do: all {len(requests)} routes of /{name} are in effect")

@@ -220,7 +220,11 @@ def test_a_planted_file_is_the_only_finding(quiet_net, files, name, planted, tex
                 f"lib/modules/{RELEASE}"]},
     {f"lib/modules/{RELEASE}/modules.builtin": "kernel/net/ipv4/tcp_ibk.ko",
      **{sysctl(f"tcp_{which}_congestion_control"): "reno cubic satcc ibk"
-        for which in ("available", "allowed")}}], ids=["no-btf", "btf", "bpf-alone", "builtin"])
+        for which in ("available", "allowed")}},
+    {"remove": ["sys/module/tcp_satcc", "etc/modprobe.d", "etc/modules-load.d", "etc/sysctl.d",
+                f"lib/modules/{RELEASE}"], "usr/lib/satcc/satcc.bpf.o": "",
+     sysctl("tcp_available_congestion_control"): "reno cubic"}],
+    ids=["no-btf", "btf", "bpf-alone", "builtin", "object-not-loaded"])
 def test_a_healthy_host_with_or_without_bpf(quiet_net, files, planted):
     """An object carries satcc in the third."""
     plant(files, planted)
@@ -574,6 +578,13 @@ def test_a_route_whose_module_was_unloaded(host):
     host.satcc("route", "add", "203.0.114.0/24", "cubic", check=True)
     host.satcc("route", "save", check=True)
     assert findings(host) == []
+
+
+def test_a_route_whose_object_was_unloaded(host):
+    plant(host.root, {"usr/lib/satcc/bpf/cubic.bpf.o": ""})
+    lose_policy(host, PREFIX)
+    finding, = findings(host)
+    assert (finding["name"], finding["mend"]) == ("policy-unloaded", "satcc load cubic")
 
 
 def test_a_route_is_not_saved(host):

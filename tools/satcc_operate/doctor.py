@@ -76,9 +76,9 @@ class View:
         return names
 
     def can_load(self, policy):
-        """Whether the kernel has a policy, or modprobe can load its module."""
+        """Whether the kernel has a policy, or its module or installed BPF object can be loaded."""
         module = policies.module_name(policy)
-        return (policy in self.available or module in self.index
+        return (policy in self.available or module in self.index or policy in bpf.objects(self.host)
                 or policies.builtin(self.host, self.release, module))
 
     def pack(self):
@@ -114,7 +114,7 @@ def install_command(view, release):
 
 def modules_of_running_kernel(view):
     install = install_command(view, view.release)
-    if not view.pack() and not bpf.without_modules(view.host):
+    if not view.pack() and not bpf.without_modules(view.host) and not bpf.objects(view.host):
         yield Finding("module-missing", f"no policy of satcc is installed for the running kernel "
                       f"{view.release}", install)
     for policy, file in view.configured().items():
@@ -413,9 +413,17 @@ def routes_without_their_policy(view):
     for each in filter(is_bare, view.routes):
         request = route.saved_request(view.host, each)
         yield Finding("policy-unloaded", f"satcc's route to {each['prefix']} has lost its policy, "
-                      "because the module was unloaded: new connections use the default policy",
-                      f"modprobe {policies.module_name(request.policy)}" if request else
+                      "because that was unloaded: new connections use the default policy",
+                      load_command(view, request.policy) if request else
                       add_words(each["prefix"], "POLICY", fib.port_of(each)))
+
+
+def load_command(view, policy):
+    """The command that loads a policy: its module, or its BPF object where there is only that."""
+    module = policies.module_name(policy)
+    if module not in view.index and policy in bpf.objects(view.host):
+        return f"satcc load {policy}"
+    return f"modprobe {module}"
 
 
 def is_bare(each):

@@ -8,6 +8,7 @@ when 0 is written.  selftests/lab/test_operate.py sets the modules' parameters.
 """
 
 import json
+import os
 import pathlib
 
 import pytest
@@ -234,3 +235,15 @@ def test_a_dry_run_prints_what_does_the_same(root, capsys, tmp_path):
         Host(root).run(["sh", "-c", line.replace(" /", f" {root}/")])
     assert cli.main(words) == 0
     assert capsys.readouterr().out == "nothing to do: hoe=0 thr=5 is set already\n"
+
+
+def test_a_module_that_only_modinfo_can_read(root, capsys, monkeypatch):
+    """Compressed with zstd, as on Ubuntu."""
+    (root / f"lib/modules/{RELEASE}/modules.dep").write_text("updates/tcp_satcc.ko.zst:\n")
+    (root / "modinfo").write_text("#!/bin/sh\n[ \"$*\" = '-F parm tcp_satcc' ] || exit 1\n"
+                                  f"echo 'hoe:{TEXTS['hoe']}'\n")
+    (root / "modinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{root}:{os.environ['PATH']}")
+    assert cli.main(["set", "satcc"]) == 0
+    assert f"hoe        1         {TEXTS['hoe']}\n" in capsys.readouterr().out
+    assert "hoe=2 is out of bounds" in refused(root, capsys, "satcc", "hoe=2")

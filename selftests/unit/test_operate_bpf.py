@@ -235,13 +235,25 @@ def test_set_loads_the_object_again_and_keeps_the_selection(root, capsys):
 
 
 def test_a_refused_set_has_the_old_object_again(root, capsys):
-    assert cli.main(["load", "ibk", "k=7"]) == 0
-    (root / ALLOWED).write_text("reno cubic ibk\n")
+    """The object of a policy that is not the pack's, whose bounds satcc does not know."""
+    path = root / "usr/lib/satcc/bpf/new.bpf.o"
+    path.touch()
+    assert cli.main(["load", "new", "k=7"]) == 0
+    (root / ALLOWED).write_text("reno cubic new\n")
     capsys.readouterr()
-    message = refused(root, capsys, "set", "ibk", "k=300")
-    assert message == (f"satcc: satcc-bpf load {root}/usr/lib/satcc/bpf/ibk.bpf.o k=300: satcc-bpf: "
-                       "k=300 is out of bounds: 1 to 255; ibk is loaded again as it was\n")
-    assert refused(root, capsys, "set", "ibk", "nosuch=1").splitlines() == [
-        "satcc: ibk has no parameter nosuch; ibk has:", "PARAMETER  IN FORCE", "k          7"]
-    (root / "usr/lib/satcc/bpf/ibk.bpf.o").unlink()
-    assert "no BPF object of ibk is in" in refused(root, capsys, "set", "ibk", "k=8")
+    assert refused(root, capsys, "set", "new", "k=300") == (
+        f"satcc: satcc-bpf load {path} k=300: satcc-bpf: k=300 is out of bounds: 1 to 255; new is "
+        "loaded again as it was\n")
+    assert refused(root, capsys, "set", "new", "nosuch=1").splitlines() == [
+        "satcc: new has no parameter nosuch; new has:", "PARAMETER  IN FORCE", "k          7"]
+    path.unlink()
+    assert "no BPF object of new is in" in refused(root, capsys, "set", "new", "k=8")
+
+
+def test_bounds_of_the_packs_objects_are_known_before(root, capsys):
+    assert cli.main(["load", "ibk", "k=7"]) == 0
+    capsys.readouterr()
+    lines = refused(root, capsys, "set", "ibk", "k=300").splitlines()
+    assert lines[0] == "satcc: k=300 is out of bounds; ibk has:"
+    assert lines[2].endswith("(1..255, default 4)")
+    assert len(asked(root)) == 1            # the object was not even unloaded

@@ -10,10 +10,12 @@ when 0 is written.  selftests/lab/test_operate.py sets the modules' parameters.
 import json
 import os
 import pathlib
+import re
 
 import pytest
 
-from tools.satcc_operate import cli, parameters
+from selftests.unit.operate_net import TOP
+from tools.satcc_operate import cli, parameters, policies
 from tools.satcc_operate.host import Host
 
 RELEASE = "6.1.0-56-amd64"
@@ -247,3 +249,23 @@ def test_a_module_that_only_modinfo_can_read(root, capsys, monkeypatch):
     assert cli.main(["set", "satcc"]) == 0
     assert f"hoe        1         {TEXTS['hoe']}\n" in capsys.readouterr().out
     assert "hoe=2 is out of bounds" in refused(root, capsys, "satcc", "hoe=2")
+
+
+def test_the_texts_for_bpf_objects_are_the_modules():
+    """To write the file anew: print(json.dumps(texts, indent=1))."""
+    texts = {}
+    for path in sorted(each for each in TOP.glob("*/tcp_*.c") if ".mod." not in each.name):
+        found = re.findall(r'MODULE_PARM_DESC\((\w+),\s*"([^"]*)"\)', path.read_text())
+        texts[path.stem.removeprefix("tcp_")] = dict(found)
+    assert sorted(texts) == sorted(policies.POLICIES) and all(texts.values())
+    assert json.loads(parameters.TEXTS.read_text()) == texts
+
+
+@pytest.mark.parametrize("policy", policies.POLICIES)
+def test_each_parameter_of_the_pack_has_bounds_that_satcc_reads(policy):
+    """The default is within them, and what is below the least or no word is not."""
+    for name, meaning in json.loads(parameters.TEXTS.read_text())[policy].items():
+        one = parameters.Parameter(name, meaning=meaning)
+        default = re.search(r"default ([\w,]+)", meaning)[1]
+        assert (one.bounds() or one.words()) and one.allows(default), name
+        assert not one.allows("-1") and not one.allows("x") and not one.allows(f"{default}.5")

@@ -9,11 +9,13 @@ when it is loaded, so satcc loads it again.  `satcc load` gives it those of modp
 
 import dataclasses
 import json
+import pathlib
 import re
 
 from . import bpf, configuration, policies, tables
 from .host import OperateError
 
+TEXTS = pathlib.Path(__file__).with_name("parameters.json")     # of the pack's modules, for the objects
 FILE = "etc/modprobe.d/satcc.conf"
 HEAD = "# `satcc set --persistent` changes the lines `options` of this file."
 RANGE = re.compile(r"\((\d+)(?:\.\.|-|/)(\d+)( each)?[,)]")     # (1..255, default 4), (0/1, default 1)
@@ -83,6 +85,7 @@ def of_policy(host, policy):
         now = policies.parameters(host, module)
         edition = "module" if policies.is_module(host, module) else "built-in"
     elif policy in bpf.visible(host):
+        texts = texts or json.loads(TEXTS.read_text(encoding="utf-8")).get(policy, {})
         return "bpf", [Parameter(name, value, texts.get(name, ""), True)
                        for name, value in bpf.loaded(host)[policy].items()]
     elif module in policies.index(host, host.release()):

@@ -2,7 +2,7 @@
 """satcc load, unload, list, and set of a BPF object: what is asked of satcc-bpf, refusals, undo.
 
 A program with the commands and messages of satcc-bpf stands in for it, and its policies for the
-kernel's.  selftests/lab/test_operate.py does the same with satcc-bpf on a kernel.
+kernel's.
 """
 
 import json

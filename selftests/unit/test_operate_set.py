@@ -4,7 +4,7 @@
 /sys and /etc are in a folder that stands in for /.  Where the kernel has to refuse or to change a
 value, a parameter there is a link to a file of the running kernel's: a parameter of cubic, to which
 only what it refuses is written, and this process's own timer slack, of which the kernel makes 50000 ns
-when 0 is written.  selftests/lab/test_operate.py sets the modules' parameters.
+when 0 is written.
 """
 
 import json

@@ -47,36 +47,44 @@ def compiled(modules, tmp_path):
     return blob.getvalue()
 
 
-def used_modules():
-    """All Python modules that satcc-log imports: {name: source file}."""
+def used_modules(program):
+    """All Python modules that a module of tools/ imports: {name: source or library}."""
     output = subprocess.run(
         [sys.executable, "-S", "-c", "import sys; sys.path.insert(0, 'tools')\n"
-         "import encodings.ascii, encodings.latin_1, satcc_tools.log\n"
+         f"import encodings.ascii, encodings.latin_1, {program}\n"
          "for name, module in sys.modules.items():\n"
-         "    if str(getattr(module, '__file__', '')).endswith('.py'):\n"
+         "    if str(getattr(module, '__file__', '')).endswith(('.py', '.so')):\n"
          "        print(name, module.__file__)"],
         cwd=TOP, text=True, capture_output=True, check=True).stdout
     return dict(line.split(" ", 1) for line in output.splitlines())
 
 
 class PythonLab(Lab):
-    """The lab with this very Python, its loader and its libraries in the guest's /py: satcc-log
-    itself comes with each run."""
+    """The lab with this very Python, its loader and its libraries in the guest's /py: the program
+    itself, satcc-log unless named otherwise, comes with each run."""
 
-    def __init__(self, plain, tmp_path):
-        modules = used_modules()
-        ours = {name for name in modules if name.startswith("satcc_tools")}
+    python = "PYTHONHOME=/py PYTHONPATH=$PWD/tools.zip /py/ld.so --library-path /py /py/python -S"
+
+    def __init__(self, plain, tmp_path, program="satcc_tools.log"):
+        modules = used_modules(program)
+        ours = {name for name in modules if name.startswith("satcc_")}
         self.tools = compiled({name: modules[name] for name in ours}, tmp_path)
         stage = tmp_path / "stage"
-        (stage / "py/lib").mkdir(parents=True)
+        version = "{}.{}".format(*sys.version_info)
+        extensions = stage / f"py/lib/python{version}/lib-dynload"
+        extensions.mkdir(parents=True)
         program = os.path.realpath(sys.executable)
         shutil.copy(program, stage / "py/python")
-        libraries = subprocess.run(["ldd", program], text=True, capture_output=True, check=True).stdout
-        for path in re.findall(r"(/\S+) \(0x", libraries):
+        binaries = [path for path in modules.values() if path.endswith(".so")]
+        for path in binaries:
+            shutil.copy(path, extensions)
+        libraries = "".join(subprocess.run(["ldd", path], text=True, capture_output=True,
+                                           check=True).stdout for path in (program, *binaries))
+        for path in set(re.findall(r"(/\S+) \(0x", libraries)):
             shutil.copy(path, stage / "py" / ("ld.so" if "ld-linux" in path else Path(path).name))
-        version = "{}{}".format(*sys.version_info)
-        (stage / f"py/lib/python{version}.zip").write_bytes(compiled(
-            {name: modules[name] for name in set(modules) - ours}, tmp_path))
+        (stage / f"py/lib/python{version.replace('.', '')}.zip").write_bytes(compiled(
+            {name: path for name, path in modules.items()
+             if name not in ours and not path.endswith(".so")}, tmp_path))
         image.write_cpio(stage, tmp_path / "more")
         blob = plain.initramfs.read_bytes()
         blob += b"\0" * (-len(blob) % 512) + (tmp_path / "more").read_bytes()
@@ -92,8 +100,7 @@ class PythonLab(Lab):
 
         Of shell, meanwhile: beside the flows.  stop: when they have ended.
         """
-        command = ("PYTHONHOME=/py PYTHONPATH=$PWD/tools.zip /py/ld.so --library-path /py /py/python "
-                   f"-S satcc-log record {arguments}")
+        command = f"{self.python} satcc-log record {arguments}"
         before = (f"{command} 2> $OUT/satcc-log.said & satcc_log=$!",
                   "until grep -q recording $OUT/satcc-log.said; do "
                   "kill -0 $satcc_log || { cat $OUT/satcc-log.said; "

@@ -547,12 +547,37 @@ def test_what_the_operator_removes_is_not_followed(net, tmp_path, words):
     ("", True), ("[LINK]3: v0@if2: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 state UP", True),
     ("[LINK]3: v0@if2: <BROADCAST,MULTICAST> mtu 1500 state DOWN", False),
     ("[LINK]Deleted 3: v0@if2: <BROADCAST,MULTICAST,UP> mtu 1500", False),
-    ("[LINK]4: v1@if5: <BROADCAST,MULTICAST> mtu 1500 state DOWN", True)])
+    ("[LINK]4: v1@if5: <BROADCAST,MULTICAST> mtu 1500 state DOWN", True),
+    ("[ROUTE]Deleted local 192.0.2.9 dev v0 table 255 proto 2 scope 254 src 192.0.2.9", False),
+    ("[ROUTE]Deleted local 192.0.2.9 dev v1 table 255 proto 2 scope 254 src 192.0.2.9", True),
+    ("[ROUTE]192.0.2.0/24 dev v0 table 254 proto 2 scope 253 src 192.0.2.9", True),
+    ("[ROUTE]Deleted 198.51.100.0/24 via 192.0.2.2 dev v0 table 254 proto 186 metric 0", True)])
 def test_only_the_routes_own_device_takes_it_away(link, removed):
-    """Another device's event, or one of a device that stays up, may come with the operator's command."""
+    """Another device's event, or one of a device that stays up, may come with the operator's command.
+
+    A device that loses an address is configured anew.
+    """
     deleted = f"[ROUTE]Deleted {PREFIX} via 192.0.2.2 dev v0 table 254 proto {fib.PROTOCOL} metric 0"
     place = fib.prefix_of(PREFIX), None
     assert follow.is_removed(place, f"{link}\n{deleted}\n") == removed
+
+
+@pytest.mark.parametrize("prefix, family, address, gateway", [
+    (PREFIX, 4, "192.0.2.1/24", "192.0.2.2"), (PREFIX6, 6, "2001:db8::1/64", "2001:db8::2")])
+def test_a_manager_that_configures_the_device_anew_is_followed(net, tmp_path, prefix, family, address,
+                                                               gateway):
+    """As NetworkManager and systemd-networkd do: they delete the device's routes and address."""
+    save_and_flush(net, tmp_path, (prefix, "cubic"))
+    with following(net, tmp_path) as line:
+        assert line() == f"{prefix}: via {gateway} on v0\n"
+        run("ip", "-n", net.sender, f"-{family}", "-batch", "-",
+            input=f"route del {prefix} proto {fib.PROTOCOL}\nroute del default\n"
+                  f"address del {address} dev v0\n")
+        assert line() == f"{prefix}: waits: no route leads to {prefix}\n"
+        net.ip("addr", "add", address, "dev", "v0", *["nodad"] * (family == 6))
+        net.ip(f"-{family}", "route", "add", "default", "via", gateway)
+        assert line() == f"{prefix}: via {gateway} on v0\n"
+    assert own(net, prefix, family)["metrics"] == [{"congestion": "cubic"}]
 
 
 def test_a_daemon_that_replaces_satccs_route_is_followed(net, tmp_path):

@@ -20,6 +20,7 @@ LONGEST = 3.0           # s of one burst
 AGAIN = 5.0             # s until a failed change is tried again
 # [LINK]3: v0@if2: <BROADCAST,MULTICAST> mtu 1500 ..., or [LINK]Deleted 3: v0@if2: <...> ...
 LINK = re.compile(r"\[LINK\](Deleted )?\d+: ([^:@]+)[^<]*<([^>]*)>")
+KERNEL = "2"            # the protocol of the routes that the kernel makes for an address
 MONITOR = ["ip", "-N", "-o", "monitor", "label", "link", "route", "rule"]
 
 
@@ -67,21 +68,33 @@ def place_of(request):
 
 
 def is_removed(place, events):
-    """Whether somebody has removed satcc's route by a command, and not a device by going down."""
+    """Whether somebody has removed satcc's route by a command.
+
+    Two other events remove it.  The kernel deletes the routes of a device that goes down.
+    NetworkManager and systemd-networkd delete all routes of a device that they configure anew, and its
+    addresses.
+    """
     lines = events.splitlines()
     down = {match[2] for match in map(LINK.match, lines)
             if match and (match[1] or "UP" not in match[3].split(","))}
-    return any(is_removal(place, line.split(), down) for line in lines)
+    emptied = {deleted["dev"] for deleted in map(deleted_route, lines)
+               if deleted.get("proto") == KERNEL and "dev" in deleted}
+    return any(is_removal(place, line, down | emptied) for line in lines)
 
 
-def is_removal(place, words, down):
+def deleted_route(line):
+    """The words after which a line of MONITOR has values, if the line tells of a deleted route."""
+    words = line.split()
+    return dict(zip(words, words[1:])) if words[:1] == ["[ROUTE]Deleted"] else {}
+
+
+def is_removal(place, line, emptied):
     """Whether a line of MONITOR tells that satcc's route of a place was deleted.
 
-    down: devices that went down, whose routes the kernel deletes.
+    emptied: devices that went down or lost an address.
     """
-    values = dict(zip(words, words[1:]))
-    if words[:1] != ["[ROUTE]Deleted"] or values.get("proto") != str(fib.PROTOCOL) \
-            or values.get("dev") in down:
+    values, words = deleted_route(line), line.split()
+    if values.get("proto") != str(fib.PROTOCOL) or values.get("dev") in emptied:
         return False
     is_same = place[0].prefixlen == 0 if words[1] == "default" else fib.prefix_of(words[1]) == place[0]
     return is_same and fib.port_of({"table": values.get("table", fib.MAIN)}) == place[1]

@@ -2,24 +2,13 @@
 """Build the policies as BPF objects; the files and commands that load one in place of its module."""
 
 import functools
-import lzma
 import shutil
 from pathlib import Path
 
-from ..errors import LabError
 from ..paths import BUILD, TOP, locked
 from . import image, packages
 
-XZ = b"\xfd7zXZ\0"
 READY_S = 60            # uptime of the guest at which a run goes on after loading a policy
-
-
-def _vmlinux(release: str) -> bytes:
-    """The uncompressed kernel of a Debian boot image.  The objects are built from its BTF."""
-    packed = (packages.kernel(release) / "boot" / f"vmlinuz-{release}").read_bytes()
-    if (at := packed.find(XZ)) < 0:
-        raise LabError(f"vmlinuz-{release} is not compressed by xz")
-    return lzma.LZMADecompressor().decompress(packed[at:])
 
 
 def _sources() -> list[Path]:
@@ -44,7 +33,7 @@ def build(series: str = "6.1") -> Path:
         if not (out / "done").exists():
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir(parents=True)
-            (out / "vmlinux").write_bytes(_vmlinux(release))
+            (out / "vmlinux").write_bytes(packages.vmlinux(release))
             image._run("make bpf", ["make", "-C", TOP, "bpf-objects", f"BPF={out}",
                                     f"BTF={out / 'vmlinux'}"])
             (out / "vmlinux").unlink()

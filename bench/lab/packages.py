@@ -16,6 +16,7 @@ its state in build/apt-SUITE.  The suite's own compiler builds their modules, in
 import functools
 import hashlib
 import json
+import lzma
 import os
 import platform
 import re
@@ -280,6 +281,17 @@ def kernel(release: str) -> Path:
         vmlinuz.parent.mkdir(exist_ok=True)
         vmlinuz.symlink_to(f"../lib/modules/{release}/vmlinuz")
     return tree
+
+
+XZ = b"\xfd7zXZ\0"
+
+
+def vmlinux(release: str) -> bytes:
+    """The uncompressed kernel of a boot image.  `make bpf` reads the kernel's types (BTF) from it."""
+    packed = (kernel(release) / "boot" / f"vmlinuz-{release}").read_bytes()
+    if (at := packed.find(XZ)) < 0:
+        raise LabError(f"vmlinuz-{release} is not compressed by xz")
+    return lzma.LZMADecompressor().decompress(packed[at:])
 
 
 def vmlinux_with_symbols(release: str) -> Path:

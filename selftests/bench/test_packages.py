@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Which suite a kernel comes from, and how the modules for it are built.  No network."""
 
+import lzma
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,17 @@ def test_an_image_in_several_packages_is_one_tree(archive, monkeypatch, tmp_path
         tree = packages.kernel(release)
     assert (tree / "boot" / f"vmlinuz-{release}").read_text().startswith("vmlinuz")
     assert (tree / "lib/modules" / release / "modules.order").exists()
+
+
+def test_the_kernel_is_uncompressed(monkeypatch, tmp_path):
+    image_file = tmp_path / "boot/vmlinuz-6.1.0-9-amd64"
+    image_file.parent.mkdir()
+    monkeypatch.setattr(packages, "kernel", lambda release: tmp_path)
+    image_file.write_bytes(b"a boot loader" + lzma.compress(b"\x7fELF") + b"the rest")
+    assert packages.vmlinux("6.1.0-9-amd64") == b"\x7fELF"
+    image_file.write_bytes(b"compressed by another program")
+    with pytest.raises(LabError, match="vmlinuz-6.1.0-9-amd64 is not compressed by xz"):
+        packages.vmlinux("6.1.0-9-amd64")
 
 
 @pytest.fixture

@@ -23,8 +23,9 @@ help:
 	@echo 'make install   build and install the modules, and the tools below PREFIX ($(PREFIX)); as root'
 	@echo 'make dkms-install   have DKMS build the modules for each installed and each new kernel; as root'
 	@echo 'make install-tools  install the tools alone, which need no headers'
+	@echo 'make install-bpf    install the policies as BPF objects, their loader and its unit'
 	@echo 'make deb       build Debian packages of the modules (DKMS) and the tools, in build/deb'
-	@echo 'make package-check [RELEASES="bookworm trixie"]   install and purge them in a minimal root; as root'
+	@echo 'make package-check [ROOTS="bookworm trixie"]   install them in minimal roots, and boot these; as root'
 	@echo 'make uninstall remove the installed modules and tools'
 	@echo 'make run SCENARIO=file.toml [POLICY=name] [SEED=n]   play one scenario'
 	@echo 'make clean     remove the files that kbuild made in the tree'
@@ -84,7 +85,7 @@ MODPROBE = $(TOOLS)/lib/modprobe.d
 EXAMPLES = $(TOOLS)/share/doc/satcc/examples
 BASH_COMPLETIONS = $(TOOLS)/share/bash-completion/completions
 ZSH_COMPLETIONS = $(TOOLS)/share/zsh/site-functions
-MANUALS = $(wildcard */*.[178])
+MANUALS = $(filter-out tools/satcc-bpf.8,$(wildcard */*.[178]))
 SCRIPTS = $(notdir $(wildcard tools/*.bt))
 PROGRAMS = sbin/satcc bin/satcc-log bin/satcc-plot
 
@@ -109,6 +110,18 @@ install-tools:
 	@install -m 644 tools/completions/_satcc $(ZSH_COMPLETIONS)
 	@for folder in modules-load.d modprobe.d sysctl.d; do \
 		install -m 644 "tools/examples/$$folder/satcc.conf" "$(EXAMPLES)/$$folder" || exit; done
+
+# The policies as BPF objects; man satcc-bpf says how the unit loads one.
+OBJECTS = $(TOOLS)/lib/satcc/bpf
+
+.PHONY: install-bpf
+install-bpf: bpf
+	@install -d $(TOOLS)/sbin $(TOOLS)/share/man/man8 $(UNITS) $(OBJECTS)
+	@install $(BPF)/satcc-bpf $(TOOLS)/sbin
+	@install -m 644 $(BPF)/*.bpf.o $(OBJECTS)
+	@install -m 644 tools/satcc-bpf.8 $(TOOLS)/share/man/man8
+	@sed 's,/usr/local/,$(PREFIX)/,g' tools/satcc-bpf@.service >$(UNITS)/satcc-bpf@.service
+	@chmod 644 $(UNITS)/satcc-bpf@.service
 
 # With DESTDIR this only installs the sources, and a package's script calls dkms.  Otherwise dkms builds for
 # each installed kernel with headers, or for the one that KERNELRELEASE or KDIR names.
@@ -145,19 +158,19 @@ deb:
 package-check:
 	@./tools/setup package-check
 	@./tools/deb
-	@./tools/package-check $(RELEASES)
+	@./tools/package-check $(ROOTS)
 
 LOADED = $(if $(DESTDIR),/dev/null,/proc/modules)
 
 .PHONY: uninstall
 uninstall: root
 	$(if $(DESTDIR),,@$(DKMS) remove satcc/$(VERSION) --all 2>/dev/null || :)
-	@rm -rf $(INSTALLED) $(SOURCES) $(TOOLS)/share/satcc $(TOOLS)/share/doc/satcc
-	@rm -f $(addprefix $(TOOLS)/,$(PROGRAMS)) $(addprefix $(TOOLS)/sbin/satcc-,$(SCRIPTS)) \
+	@rm -rf $(INSTALLED) $(SOURCES) $(TOOLS)/share/satcc $(TOOLS)/lib/satcc $(TOOLS)/share/doc/satcc
+	@rm -f $(addprefix $(TOOLS)/,$(PROGRAMS) sbin/satcc-bpf share/man/man8/satcc-bpf.8) $(addprefix $(TOOLS)/sbin/satcc-,$(SCRIPTS)) \
 		$(addprefix $(TOOLS)/share/man/man8/satcc-,$(addsuffix .8,$(SCRIPTS))) \
 		$(BASH_COMPLETIONS)/satcc $(ZSH_COMPLETIONS)/_satcc \
 		$(foreach page,$(MANUALS),$(TOOLS)/share/man/man$(subst .,,$(suffix $(page)))/$(notdir $(page))) \
-		$(UNITS)/satcc-routes.service $(MODPROBE)/satcc-aliases.conf
+		$(UNITS)/satcc-routes.service $(UNITS)/satcc-bpf@.service $(MODPROBE)/satcc-aliases.conf
 	@if test -d $(DESTDIR)/lib/modules/$(RELEASE); then $(INDEX); fi
 	@for module in $(NAMES); do \
 		! grep -qs "^$$module " $(LOADED) || echo "still loaded: $$module; when nothing uses it, run: rmmod $$module"; done
@@ -197,9 +210,12 @@ $(BPF)/%.bpf.o: %.bpf.c $(BPF)/vmlinux.h $(BPF_HEADERS)
 	$(BPFTOOL) gen object $@ $@.part
 	@rm $@.part
 
+# Linked statically, so that you can copy it to a host without the libraries.
+LOADER_FLAGS ?= -O2 -static
+
 $(BPF)/satcc-bpf: tools/satcc-bpf.c
 	@mkdir -p $(BPF)
-	$(CC) -O2 -Wall -Wextra -Werror -static -o $@ $< -lbpf -lelf -lz
+	$(CC) $(LOADER_FLAGS) -Wall -Wextra -Werror -o $@ $< -lbpf -lelf -lz
 
 .PHONY: bench
 bench:

@@ -131,6 +131,25 @@ def test_installed_programs_run(clone, tmp_path):
     assert set(re.findall(r"^Exec.*=(\S+)", unit, re.M)) == {"/opt/satellite/sbin/satcc"}
 
 
+def test_install_bpf_and_uninstall(clone, release, tmp_path):
+    """What the unit names is installed, and runs; uninstall removes it."""
+    root, types = tmp_path / "root", tmp_path / "vmlinux"
+    types.write_bytes(packages.vmlinux(release))
+    where = [f"DESTDIR={root}", "PREFIX=/opt/satellite"]
+    done = make(clone, "-j2", "install-bpf", f"BTF={types}", *where)
+    assert done.returncode == 0, done.stdout
+    prefix = root / "opt/satellite"
+    unit = (prefix / "lib/systemd/system/satcc-bpf@.service").read_text()
+    program, object_file = re.search(r"^ExecStart=(\S+) load (\S+) \$PARAMETERS$", unit, re.M).groups()
+    assert {str(root) + object_file.replace("%i", policy) for policy in policies()} == {
+        str(path) for path in prefix.rglob("*.bpf.o")}
+    done = subprocess.run([f"{root}{program}", "--help"], text=True, capture_output=True, check=True)
+    assert done.stdout.startswith("usage: satcc-bpf ")
+    assert (prefix / "share/man/man8/satcc-bpf.8").exists()
+    make(clone, "uninstall", *where, "LOADED=/dev/null")
+    assert [path for path in root.rglob("*") if not path.is_dir()] == []
+
+
 @pytest.mark.parametrize("script", sorted(TOP.glob("tools/*.bt")), ids=lambda path: path.stem)
 def test_a_bpftrace_script_says_what_it_needs(clone, tmp_path, script):
     """Of the package and of the module, before bpftrace says that it finds no tracepoint."""

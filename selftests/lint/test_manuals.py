@@ -13,7 +13,7 @@ from selftests.lint.test_style import tracked
 
 PAGES = tracked(".1", ".7", ".8")
 SOURCES = {path.stem: path for path in TOP.glob("*/tcp_*.c") if not path.name.endswith(".mod.c")}
-PROGRAMS = ("satcc", "satcc-log", "satcc-plot")
+PROGRAMS = ("satcc", "satcc-bpf", "satcc-log", "satcc-plot")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -112,7 +112,7 @@ def build(kernel: Kernel) -> None:
 
 def module_sources() -> list[Path]:
     return sorted(path for folder in image._source_folders() for path in folder.iterdir()
-                  if path.suffix in (".c", ".h") and not path.name.endswith(".mod.c"))
+                  if path.suffix in (".c", ".h") and not path.name.endswith((".mod.c", ".bpf.c")))
 
 
 # Messages with this are about the headers' package, which has no vmlinux, and not about our code.

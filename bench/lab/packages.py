@@ -141,25 +141,36 @@ def series_of(release: str) -> str:
 
 
 def kernel_release(series: str) -> str:
-    """The newest packaged kernel of a series: "6.1" -> "6.1.0-56-amd64", and with PREEMPT_RT "6.1-rt" ->
-    "6.1.0-56-rt-amd64".  Raises LabError if there is none.
+    """The newest packaged kernel of a series; see kernel_releases().  A release is returned as it is."""
+    return kernel_releases(series)[0]
+
+
+def kernel_releases(series: str) -> list[str]:
+    """The packaged kernels of a series, the newest first: "6.1" -> "6.1.0-56-amd64", and with PREEMPT_RT
+    "6.1-rt" -> "6.1.0-56-rt-amd64".  Raises LabError if there is none.
 
     It looks in the machine's own suite, but for a series of ELSEWHERE and for NEWEST in another one.
     The name of a release's own kernel has an ABI number, which updates raise.  The security suite of an
     old Debian also has kernels of the next release, named by each update: "6.12" ->
     "6.12.117+deb12-amd64".
     """
+    if series.endswith("-amd64"):
+        return [series]
     if series == NEWEST:
         sid = {key: value for key, value in _kernels(SUITES[-1]).items() if not key.endswith("-rt")}
         if not sid:
             raise LabError(f"no packaged kernel in {SUITES[-1]}")
-        return max(max(sid.values()))[1]
+        return _newest_first(max(sid.values(), key=max))
     sid = _kernels(ELSEWHERE.get(series, OWN))
     if series not in sid:
         known = sorted({*_kernels(OWN), *ELSEWHERE, NEWEST})
         raise LabError(f"no packaged kernel {series} in this machine's apt sources "
                        f"(there are: {', '.join(known)})")
-    return max(sid[series])[1]
+    return _newest_first(sid[series])
+
+
+def _newest_first(kernels: list) -> list[str]:
+    return [release for _, release in sorted(kernels, reverse=True)]
 
 
 def _kernels(suite: str) -> dict[str, list]:

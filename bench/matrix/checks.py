@@ -53,10 +53,8 @@ class Kernel:
 
     def __init__(self, matrix: Matrix, series: str):
         self.matrix, self.series = matrix, series
-        self.release = packages.kernel_release(series)
-        self.root = packages.build_root(self.release)
-        packages.kernel(self.release)       # fetch all packages first: a failure is no cell of the table
-        packages.guest_programs()
+        self.release, self.root = fetched(series)
+        packages.guest_programs()           # fetch all packages first: a failure is no cell of the table
 
     @property
     def kdir(self) -> Path:
@@ -65,7 +63,7 @@ class Kernel:
     @functools.cached_property
     def lab(self) -> Lab:
         """The lab with this kernel."""
-        return Lab(self.series)
+        return Lab(self.release)
 
     @functools.cached_property
     def compiler(self) -> str:
@@ -81,6 +79,21 @@ class Kernel:
     def run(self, cc: str, **changes) -> Run:
         """The matrix's scenario with one flow of a policy."""
         return self.lab.run(with_cc(self.matrix, cc, **changes))
+
+
+def fetched(series: str) -> tuple[str, Path]:
+    """The newest kernel of a series that can be fetched, and its root.  Raises LabError if there is none.
+
+    A mirror may list a package that it does not have.
+    """
+    reason = None
+    for release in packages.kernel_releases(series):
+        try:
+            packages.kernel(release)
+            return release, packages.build_root(release)
+        except LabError as error:
+            reason = reason or error
+    raise reason
 
 
 def with_cc(matrix: Matrix, cc: str, **changes) -> Scenario:

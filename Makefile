@@ -16,6 +16,7 @@ help:
 	@echo 'make uses      play real uses (tunnel, proxy, file server, backhaul) for the figures of tools/uses'
 	@echo 'make goals [ONLY="loss queue"]   play the goals of satcc, or only these, beside other policies; takes hours; resumes when interrupted'
 	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml; takes hours'
+	@echo 'make bpf-compare [SERIES=name] [SEEDS=n]   compare the packets of each policy'"'"'s module and BPF object'
 	@echo 'make check     run every test; about 40 minutes on two cores'
 	@echo 'make unit      run the tests that need no guest and build no module; about a minute'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
@@ -256,6 +257,12 @@ uses:
 matrix:
 	@./tools/setup bench
 	@$(PYTHON) -m bench matrix $(SERIES)
+
+# With SERIES= it prints the table and does not write it.
+.PHONY: bpf-compare
+bpf-compare:
+	@./tools/setup check
+	@$(PYTHON) -m bench pairs $(SERIES) $(if $(SEEDS),--seeds $(SEEDS))
 
 # loadfile runs all tests of a file in one process.
 PYTEST = $(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q \

@@ -22,6 +22,7 @@ usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes
   geo         play public satellite accesses: make geo
   papers      play the papers' experiments: make papers
   matrix      build, load and play the modules on several kernels: make matrix
+  pairs       compare each policy's module with its BPF object: make bpf-compare
   report      draw the report of a comparison again
   readme      write the READMEs' tables, and the figures of satcc choose, from the results
   oracle      recompute every window of a kept run
@@ -53,7 +54,8 @@ COMMANDS = {None: "run_comparison", "run": "run_one", "again": "play_again", "ge
             "report": "draw_report", "readme": "write_readmes", "oracle": "check_runs",
             "calibrate": "calibrate_link", "boots": "compare_boots", "prune": "forget_old"}
 # The modules with main(words) of the other commands.
-PROGRAMS = {"papers": "papers.command", "matrix": "matrix.command", "links": "scenario.links"}
+PROGRAMS = {"papers": "papers.command", "matrix": "matrix.command", "pairs": "matrix.pairs_command",
+            "links": "scenario.links"}
 
 
 class AddFile(argparse.Action):

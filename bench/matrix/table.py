@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The matrix as a table of README.md beside this file."""
+"""The tables of README.md beside this file: the matrix, and the pairs of module and BPF object."""
 
 from pathlib import Path
 
@@ -7,11 +7,11 @@ from ..compare.readme import BLOCK, lines_of
 from .checks import CHECKS
 
 PAGE = Path(__file__).with_name("README.md")
-NAME = "matrix"
+NAME, PAIRS = "matrix", "pairs"
 
 
 def table(rows: list[dict]) -> str:
-    """The table, with a row for each kernel.  Raises ValueError for an empty cell."""
+    """The matrix, with a row for each kernel.  Raises ValueError for an empty cell."""
     heads = ["kernel", "compiler", "date", *(check.name for check in CHECKS)]
     lines = [heads]
     for row in rows:
@@ -23,19 +23,21 @@ def table(rows: list[dict]) -> str:
     return lines_of(lines)
 
 
-def source(emulator: str, commit: str | None) -> str:
-    return f"\n(`make matrix`, {emulator}, commit {commit or 'unknown'}.)\n"
+def filled(text: str, name: str, lines: str, source: str) -> str:
+    """The page's text with a new table.  Raises ValueError if it has no such table, or several.
+
+    source: how the table was made, without brackets.
+    """
+    if [block[2] for block in BLOCK.finditer(text)].count(name) != 1:
+        raise ValueError(f"{PAGE.name} has not one table {name}")
+
+    def made(block) -> str:
+        begin, found, _, end = block.groups()
+        return f"{begin}\n{lines}\n({source}.)\n\n{end}" if found == name else block[0]
+
+    return BLOCK.sub(made, text)
 
 
 def written(text: str, rows: list[dict], emulator: str, commit: str | None) -> str:
-    """The page's text with the new table.  Raises ValueError if it has no such table, or several."""
-    def filled(block) -> str:
-        begin, name, _, end = block.groups()
-        if name != NAME:
-            raise ValueError(f"table: {name}: not {NAME}")
-        return begin + "\n" + table(rows) + source(emulator, commit) + "\n" + end
-
-    text, count = BLOCK.subn(filled, text)
-    if count != 1:
-        raise ValueError(f"{PAGE.name} has {count} tables, not one")
-    return text
+    """The page's text with a new matrix."""
+    return filled(text, NAME, table(rows), f"`make matrix`, {emulator}, commit {commit or 'unknown'}")

@@ -276,8 +276,13 @@ def test_a_table_has_no_empty_cell_and_one_place():
             table.written(text, [a_row()], "QEMU 7", None)
 
 
-def test_the_page_has_the_tables_place():
-    assert re.findall(r"<!-- table: (\w+) -->", table.PAGE.read_text()) == [table.NAME]
+def test_a_new_table_leaves_the_other_as_it_is():
+    other = PAGE.replace("matrix", "pairs")
+    assert table.written(PAGE + other, [a_row()], "QEMU 7", None).endswith(other)
+
+
+def test_the_page_has_the_tables_places():
+    assert re.findall(r"<!-- table: (\w+) -->", table.PAGE.read_text()) == [table.NAME, table.PAIRS]
 
 
 def test_the_command_writes_the_page_only_for_all_kernels(asked, monkeypatch, tmp_path, capsys):

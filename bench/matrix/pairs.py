@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Play each policy as a module and as a BPF object, and compare the packets of the two runs.
+
+    make bpf-compare [SEEDS=20] [SERIES="6.1 6.12"]
+
+Both runs of a pair have the same image, link and seed, and begin at the same time of the guest's.  If
+their packets differ, a third run asks whether time is the cause: there the module's kernel also writes
+a trace record for each ACK, so that each takes about a microsecond longer.  If the module then differs
+from itself too, the difference is by time.  The objects are built from the BTF of OBJECTS_FROM,
+whichever kernel they run on.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pydantic
+
+from ..lab import bpf, machine
+from ..lab.play import Lab
+from ..record import pcap
+from ..record.run import Run
+from ..scenario import scenario, schema
+from ..scenario.scenario import MBIT, MS, Scenario
+from .kernels import SERIES
+
+LINK = schema.text("a link's name", r"\w+")
+BDP, ERRORS = schema.real(0.01, 100), schema.real(0, 0.5)
+SEEDS, BYTES = schema.whole(1, 1000), schema.whole(1, 10**9)
+
+FILE = Path(__file__).with_name("pairs.toml")
+OBJECTS_FROM = "6.1"
+SAME, BY_TIME, UNEXPLAINED = "same", "by time", "not explained"
+SLOWER = ("tcp:tcp_probe",)         # the event of the third run
+
+
+# ---- the data file ---------------------------------------------------------
+
+@dataclass(frozen=True)
+class Link(schema.Table):
+    """A [[link]]."""
+
+    name: LINK
+    queue_bdp: BDP
+    ber: ERRORS = 0
+
+
+@dataclass(frozen=True)
+class Plan(schema.Table):
+    """The keys of pairs.toml."""
+
+    series: pydantic.conlist(SERIES, min_items=1)
+    seeds: SEEDS
+    rate_mbit: MBIT
+    rtt_ms: MS
+    bytes: BYTES
+    link: pydantic.conlist(Link, min_items=1)
+
+
+def load(path: Path = FILE) -> Plan:
+    return schema.read(Plan, schema.parsed(path), path.name)
+
+
+# ---- the packets of two runs -----------------------------------------------
+
+def sides(packets: pcap.Packets) -> tuple:
+    """The packets of each direction, each with those of the other one; None: there are none."""
+    port = packets.dport[0]
+    forward, reverse = packets.where(packets.dport == port), packets.where(packets.sport == port)
+    return ((forward, reverse), (reverse, forward)) if len(reverse) else ((forward, None),)
+
+
+def _sack_blocks(header: bytes, base: int) -> list[int]:
+    edges = np.frombuffer(pcap.options(header).get(pcap.SACK, b""), ">u4").astype("i8")
+    return pcap.unwrap(edges, base).tolist()
+
+
+def described(mine: pcap.Packets, others: pcap.Packets | None) -> list[tuple]:
+    """All of a direction's packets but their times and time stamps, with sequence numbers from 0."""
+    columns = [pcap.unwrap(mine.seq, mine.seq[0]), mine.length, mine.flags, mine.window, mine.wire]
+    if others is None:
+        return [tuple(row) for row in np.array(columns).T.tolist()]
+    acked = (mine.flags & pcap.ACK) != 0
+    columns.append(np.where(acked, pcap.unwrap(mine.ack, others.seq[0]), 0))
+    return [(*row, *_sack_blocks(header, others.seq[0]))
+            for row, header in zip(np.array(columns).T.tolist(), mine.raw)]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The packets of two runs, one beside the other.
+
+    same: whether they are the same in all but their times.
+    alike: how many of the sender's packets are the same before the first that is not.
+    late_ns: the largest difference between the times of two packets that are the same.
+    """
+
+    same: bool
+    alike: int
+    late_ns: int
+
+
+def compare(one: Run, two: Run) -> Comparison:
+    same, alike, late = True, [], 0
+    for mine, theirs in ((one.sender, two.sender), (one.bottleneck, two.bottleneck)):
+        for (first, first_others), (second, second_others) in zip(sides(mine), sides(theirs)):
+            left, right = described(first, first_others), described(second, second_others)
+            same &= left == right
+            count = next((number for number, (a, b) in enumerate(zip(left, right)) if a != b),
+                         min(len(left), len(right)))
+            alike.append(count)
+            if count:
+                late = max(late, np.abs((first.t[:count] - mine.t[0])
+                                        - (second.t[:count] - theirs.t[0])).max())
+    return Comparison(same, alike[0], int(late))
+
+
+# ---- the pairs -------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Pair:
+    """A policy's two runs over a link."""
+
+    policy: str
+    link: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    pair: Pair
+    kind: str               # SAME, BY_TIME or UNEXPLAINED
+    comparison: Comparison
+
+    def __str__(self) -> str:
+        what = f"{self.pair.policy}, {self.pair.link}, seed {self.pair.seed}: {self.kind}"
+        if self.kind == SAME:
+            return f"{what}; times differ by {self.comparison.late_ns / 1e6:.3f} ms at most"
+        return f"{what}; the sender's first {self.comparison.alike} packets are the same"
+
+
+def transfer(plan: Plan, pair: Pair, trace: Iterable[str] = ()) -> Scenario:
+    """The scenario of a pair's runs."""
+    link = next(link for link in plan.link if link.name == pair.link)
+    line = {"errors": {"ber": link.ber}} if link.ber else {}
+    delay = {"delay_ms": plan.rtt_ms / 2}
+    return scenario.from_dict({
+        "title": f"{pair.policy}, {pair.link}", "seed": pair.seed, "trace": list(trace),
+        "hop": [{"name": "gateway", "reverse": delay,
+                 "forward": {"rate_mbit": plan.rate_mbit, "queue_bdp": link.queue_bdp}},
+                {"name": "satellite", "forward": {**delay, **line}}],
+        "flow": [{"cc": pair.policy, "bytes": plan.bytes}]})
+
+
+def judge(lab: Lab, plan: Plan, pair: Pair) -> Verdict:
+    """Play a pair's runs, or take the kept ones, and compare them.  Raises LabError."""
+    made = bpf.files(bpf.build(OBJECTS_FROM), pair.policy)
+    as_module = bpf.as_module(pair.policy)
+
+    def play(first, *trace) -> Run:
+        return lab.run(transfer(plan, pair, trace), made, first=first)
+
+    module = play(as_module)
+    found = compare(module, play(bpf.as_object(pair.policy)))
+    if found.same:
+        return Verdict(pair, SAME, found)
+    slower = compare(module, play(as_module, *SLOWER))
+    return Verdict(pair, UNEXPLAINED if slower.same else BY_TIME, found)
+
+
+def verdicts(plan: Plan, series: str, seeds: int) -> Iterator[Verdict]:
+    """The verdict of each pair on a kernel, in order.  Finished runs are kept, so that it resumes."""
+    pairs = [Pair(policy, link.name, seed) for link in plan.link
+             for policy in bpf.policies() for seed in range(1, seeds + 1)]
+    lab = Lab(series, extras=("bpf",))
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        try:
+            yield from pool.map(lambda pair: judge(lab, plan, pair), pairs)
+        except BaseException:
+            machine.interrupted.set()
+            raise
+
+
+def cell(found: list[Verdict]) -> str:
+    """The pairs of a policy, a link and a kernel in a cell of the table."""
+    counts = Counter(verdict.kind for verdict in found)
+    rest = [f"{counts[kind]} {kind}" for kind in (BY_TIME, UNEXPLAINED) if counts[kind]]
+    return "; ".join([f"{counts[SAME]} of {len(found)}", *rest])

@@ -5,6 +5,8 @@
  * stays registered until it is unloaded; the pins in bpffs serve to find its maps.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
 #include <getopt.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
@@ -27,6 +29,12 @@
 #define PINS		BPFFS "/satcc"
 #define VMLINUX_BTF	"/sys/kernel/btf/vmlinux"
 #define AVAILABLE	"/proc/sys/net/ipv4/tcp_available_congestion_control"
+
+/* The section with an object's struct_ops maps, and the struct of a congestion control. */
+#define OPS_SECTION	".struct_ops"
+#define OPS_STRUCT	"tcp_congestion_ops"
+#define NAME_SIZE	16	/* TCP_CA_NAME_MAX */
+#define MOST_OPS	16
 
 /* The map with a policy's parameters, and the prefix of their names. */
 #define PARAM_SECTION	".data.param"
@@ -56,6 +64,7 @@ struct ops_value {
 enum { STATE_REGISTERED = 1 };
 
 static bool verbose;
+static const char *map_name;	/* of the congestion control to load; NULL = the only one */
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
@@ -155,14 +164,68 @@ static bool is_available(const char *policy)
 	return false;
 }
 
-static bool is_registered(int fd, const struct bpf_map_info *info)
+/* Returns the offset of a struct's member in bytes, and sets *type to the member's type. Returns a
+ * negative number if there is none.
+ */
+static int member_offset(const struct btf *btf, __u32 *type, const char *name)
 {
-	struct ops_value *value = calloc(1, info->value_size);
+	const struct btf_type *whole = btf__type_by_id(btf, *type);
+	__u16 i;
+
+	for (i = 0; whole && btf_is_struct(whole) && i < btf_vlen(whole); i++) {
+		const struct btf_member *member = btf_members(whole) + i;
+
+		if (strcmp(btf__name_by_offset(btf, member->name_off), name))
+			continue;
+		*type = member->type;
+		return btf_member_bit_offset(whole, i) / 8;
+	}
+
+	return -ENOENT;
+}
+
+static bool is_ops_struct(const struct btf *btf, __u32 type)
+{
+	return !strcmp(btf__name_by_offset(btf, btf__type_by_id(btf, type)->name_off), OPS_STRUCT);
+}
+
+static const struct btf *kernel_btf(void)
+{
+	static struct btf *btf;
+
+	if (!btf)
+		btf = btf__load_vmlinux_btf();
+
+	return btf;
+}
+
+/* Copies the name that is in a struct_ops map's value. Returns whether there is one. */
+static bool copy_name(char *name, const struct bpf_map_info *info, const char *value)
+{
+	const struct btf *btf = kernel_btf();
+	__u32 type = info->btf_vmlinux_value_type_id;
+	int data = member_offset(btf, &type, "data"), offset;
+
+	if (data < 0 || !is_ops_struct(btf, type))
+		return false;
+	offset = member_offset(btf, &type, "name");
+	if (offset < 0 || data + offset + NAME_SIZE > (int)info->value_size)
+		return false;
+	snprintf(name, NAME_SIZE, "%s", value + data + offset);
+
+	return true;
+}
+
+/* Copies the name of the congestion control that a map has registered. Returns whether it has. */
+static bool is_registered(int fd, const struct bpf_map_info *info, char *name)
+{
+	char *value = calloc(1, info->value_size);
 	__u32 zero = 0;
 	bool registered;
 
 	registered = value && !bpf_map_lookup_elem(fd, &zero, value) &&
-		     value->state == STATE_REGISTERED;
+		     ((struct ops_value *)value)->state == STATE_REGISTERED &&
+		     copy_name(name, info, value);
 	free(value);
 
 	return registered;
@@ -171,17 +234,17 @@ static bool is_registered(int fd, const struct bpf_map_info *info)
 /* Returns the map of the next registered policy after the map *id, and sets *id to its ID. Returns
  * a negative number if there is no further policy, or none that this process may read.
  */
-static int next_policy(__u32 *id, struct bpf_map_info *info)
+static int next_policy(__u32 *id, char *name)
 {
 	while (!bpf_map_get_next_id(*id, id)) {
-		__u32 size = sizeof(*info);
+		struct bpf_map_info info = {};
+		__u32 size = sizeof(info);
 		int fd = bpf_map_get_fd_by_id(*id);
 
 		if (fd < 0)
 			continue;
-		memset(info, 0, size);
-		if (!bpf_obj_get_info_by_fd(fd, info, &size) &&
-		    info->type == BPF_MAP_TYPE_STRUCT_OPS && is_registered(fd, info))
+		if (!bpf_obj_get_info_by_fd(fd, &info, &size) &&
+		    info.type == BPF_MAP_TYPE_STRUCT_OPS && is_registered(fd, &info, name))
 			return fd;
 		close(fd);
 	}
@@ -191,12 +254,12 @@ static int next_policy(__u32 *id, struct bpf_map_info *info)
 
 static int find_policy(const char *policy)
 {
-	struct bpf_map_info info;
+	char name[NAME_SIZE];
 	__u32 id = 0;
 	int fd;
 
-	while ((fd = next_policy(&id, &info)) >= 0) {
-		if (!strcmp(info.name, policy))
+	while ((fd = next_policy(&id, name)) >= 0) {
+		if (!strcmp(name, policy))
 			return fd;
 		close(fd);
 	}
@@ -404,15 +467,114 @@ static void print_param(const struct param *param, const char *values)
 
 /* ---- commands ----------------------------------------------------------- */
 
-static struct bpf_map *policy_of(struct bpf_object *object)
-{
-	struct bpf_map *map;
+/* A congestion control of an object: its map, and the name that it registers. */
+struct ops {
+	struct bpf_map	*map;
+	char		name[NAME_SIZE];
+};
 
-	bpf_object__for_each_map(map, object)
-		if (bpf_map__type(map) == BPF_MAP_TYPE_STRUCT_OPS)
-			return map;
+/* Reads the section with the struct_ops maps of an object's file. Returns NULL if there is none. */
+static const Elf_Data *read_ops_section(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	size_t names;
+
+	if (!elf || elf_getshdrstrndx(elf, &names))
+		return NULL;
+	while ((section = elf_nextscn(elf, section))) {
+		const char *name = gelf_getshdr(section, &header) ?
+				   elf_strptr(elf, names, header.sh_name) : NULL;
+
+		if (name && !strcmp(name, OPS_SECTION))
+			return elf_getdata(section, NULL);
+	}
 
 	return NULL;
+}
+
+/* Reads the name that a variable of the section registers. Returns whether it is a congestion
+ * control.
+ */
+static bool read_ops(const struct bpf_object *object, const struct btf_var_secinfo *info,
+		     const Elf_Data *data, struct ops *ops)
+{
+	const struct btf *btf = bpf_object__btf(object);
+	const struct btf_type *variable = btf__type_by_id(btf, info->type);
+	__u32 type = variable->type;
+	int offset;
+
+	if (!is_ops_struct(btf, type))
+		return false;
+	offset = member_offset(btf, &type, "name");
+	if (offset < 0 || info->offset + offset + NAME_SIZE > data->d_size)
+		return false;
+	snprintf(ops->name, NAME_SIZE, "%s", (char *)data->d_buf + info->offset + offset);
+	ops->map = bpf_object__find_map_by_name(object,
+						btf__name_by_offset(btf, variable->name_off));
+
+	return ops->map;
+}
+
+/* Fills ops with the congestion controls of an object, and returns their number. */
+static size_t list_ops(const struct bpf_object *object, const Elf_Data *data, struct ops *ops,
+		       size_t most)
+{
+	const struct btf *btf = bpf_object__btf(object);
+	int section = btf__find_by_name_kind(btf, OPS_SECTION, BTF_KIND_DATASEC);
+	const struct btf_type *type = section < 0 ? NULL : btf__type_by_id(btf, section);
+	size_t count = 0;
+	__u16 i;
+
+	for (i = 0; data && type && i < btf_vlen(type) && count < most; i++)
+		if (read_ops(object, btf_var_secinfos(type) + i, data, ops + count))
+			count++;
+
+	return count;
+}
+
+/* Chooses the congestion control that has a name, or a map of this name. */
+static int choose_ops(struct ops *ops, size_t count, const char *file, const char *name)
+{
+	char names[MOST_OPS * (NAME_SIZE + 2)] = "";
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (name && (!strcmp(ops[i].name, name) || !strcmp(bpf_map__name(ops[i].map), name))) {
+			ops[0] = ops[i];
+			return 0;
+		}
+		strcat(strcat(names, i ? ", " : ""), ops[i].name);
+	}
+	if (!count)
+		return fail("%s has no congestion control", file);
+	if (name)
+		return fail("%s has no congestion control %s (it has: %s)", file, name, names);
+	if (count > 1)
+		return fail("%s has several congestion controls; name one: --map %s (or %s)", file,
+			    ops[0].name, strchr(names, ' ') + 1);
+
+	return 0;
+}
+
+/* Finds the congestion control to load in an object and its file. */
+static int find_ops(const struct bpf_object *object, const char *file, const char *name,
+		    struct ops *found)
+{
+	struct ops ops[MOST_OPS];
+	int fd = open(file, O_RDONLY), err;
+	Elf *elf = NULL;
+
+	if (fd >= 0 && elf_version(EV_CURRENT) != EV_NONE)
+		elf = elf_begin(fd, ELF_C_READ, NULL);
+	err = choose_ops(ops, list_ops(object, read_ops_section(elf), ops, MOST_OPS), file, name);
+	if (!err)
+		*found = ops[0];
+	elf_end(elf);
+	if (fd >= 0)
+		close(fd);
+
+	return err;
 }
 
 /* libbpf prefixes the map's name with the object's, but finds it by its section. */
@@ -533,15 +695,11 @@ static int check_params(struct bpf_object *object, const char *policy)
 	return run.retval ? refuse_params(object, policy) : 0;
 }
 
-static int load_object(struct bpf_object *object, const char *file, char **words)
+static int load_object(struct bpf_object *object, const struct ops *ops, char **words)
 {
-	struct bpf_map *ops = policy_of(object);
-	const char *policy;
+	const char *policy = ops->name;
 	int err;
 
-	if (!ops)
-		return fail("%s has no congestion control", file);
-	policy = bpf_map__name(ops);
 	err = check_name(policy);
 	if (!err)
 		err = set_params(object, policy, words);
@@ -553,7 +711,7 @@ static int load_object(struct bpf_object *object, const char *file, char **words
 	err = check_params(object, policy);
 	if (err)
 		return err;
-	err = attach(object, ops, policy);
+	err = attach(object, ops->map, policy);
 	if (err)
 		unpin(policy);
 
@@ -563,8 +721,8 @@ static int load_object(struct bpf_object *object, const char *file, char **words
 /* Returns the number of arguments of the running kernel's cong_control(); 0 = unknown. */
 static unsigned int cong_control_arguments(void)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
-	int id = btf ? btf__find_by_name_kind(btf, "tcp_congestion_ops", BTF_KIND_STRUCT) : -ENOENT;
+	const struct btf *btf = kernel_btf();
+	int id = btf ? btf__find_by_name_kind(btf, OPS_STRUCT, BTF_KIND_STRUCT) : -ENOENT;
 	const struct btf_type *ops = id > 0 ? btf__type_by_id(btf, id) : NULL, *type;
 	unsigned int arguments = 0;
 	__u16 i;
@@ -580,7 +738,6 @@ static unsigned int cong_control_arguments(void)
 		if (btf_is_func_proto(type))
 			arguments = btf_vlen(type);
 	}
-	btf__free(btf);
 
 	return arguments;
 }
@@ -604,6 +761,7 @@ static int do_load(char **words)
 	LIBBPF_OPTS(bpf_object_open_opts, options);
 	struct bpf_object *object;
 	char kernel[128];
+	struct ops ops;
 	int err;
 
 	if (check_host())
@@ -613,7 +771,9 @@ static int do_load(char **words)
 	object = bpf_object__open_file(words[0], &options);
 	if (!object)
 		return fail("cannot read %s as a BPF object: %s", words[0], strerror(errno));
-	err = load_object(object, words[0], words + 1);
+	err = find_ops(object, words[0], map_name, &ops);
+	if (!err)
+		err = load_object(object, &ops, words + 1);
 	bpf_object__close(object);
 
 	return err;
@@ -666,16 +826,16 @@ static void list_params(const char *policy)
 
 static int do_list(char **words)
 {
-	struct bpf_map_info info;
+	char name[NAME_SIZE];
 	__u32 id = 0;
 	int fd;
 
 	(void)words;
 	if (check_capabilities())
 		return FAILED;
-	while ((fd = next_policy(&id, &info)) >= 0) {
-		printf("%s BPF", info.name);
-		list_params(info.name);
+	while ((fd = next_policy(&id, name)) >= 0) {
+		printf("%s BPF", name);
+		list_params(name);
 		putchar('\n');
 		close(fd);
 	}
@@ -701,11 +861,12 @@ static int print_usage(FILE *out)
 {
 	size_t i;
 
-	fputs("usage: satcc-bpf [--verbose] COMMAND\n\n", out);
+	fputs("usage: satcc-bpf [--verbose] [--map NAME] COMMAND\n\n", out);
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-6s %-22s %s\n", commands[i].name, commands[i].arguments,
 			commands[i].help);
-	fputs("\n  -v, --verbose                 print messages of libbpf and the verifier\n"
+	fputs("\n  -m, --map NAME                load the congestion control, or map, of this name\n"
+	      "  -v, --verbose                 print messages of libbpf and the verifier\n"
 	      "  -h, --help\n", out);
 
 	return out == stdout ? 0 : USAGE;
@@ -714,6 +875,7 @@ static int print_usage(FILE *out)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
+		{ "map", required_argument, NULL, 'm' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
 		{}
@@ -721,12 +883,15 @@ int main(int argc, char **argv)
 	int option;
 	size_t i;
 
-	while ((option = getopt_long(argc, argv, "vh", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "m:vh", options, NULL)) != -1) {
 		if (option == 'h')
 			return print_usage(stdout);
-		if (option != 'v')
+		if (option == 'm')
+			map_name = optarg;
+		else if (option == 'v')
+			verbose = true;
+		else
 			return print_usage(stderr);
-		verbose = true;
 	}
 	argc -= optind + 1;
 	argv += optind;

@@ -20,7 +20,7 @@ load_module() {  # file, name
 }
 load_object() {  # file, name
     before=$(cat $available)
-    ./satcc-bpf --verbose load "$1" > said 2>&1 || {
+    ./satcc-bpf --verbose --map "$2" load "$1" > said 2>&1 || {
         cat said
         # The verifier's last words, before its statistics, say why.
         why=$(sed -n '/BEGIN PROG LOAD LOG/,/END PROG LOAD LOG/p' said | grep -v -e '^processed ' -e '^max_states' \

@@ -82,7 +82,7 @@ class Kernel:
 
 
 def fetched(series: str) -> tuple[str, Path]:
-    """The newest kernel of a series that can be fetched, and its root.  Raises LabError if there is none.
+    """The newest kernel of a series that can be fetched, and its root.  Raises LabError if none can.
 
     A mirror may list a package that it does not have.
     """

@@ -18,7 +18,7 @@ from bench import commands
 from bench.__main__ import main
 from bench.compare import comparison, rows, tables, terminal, webpage
 from bench.errors import LabError
-from bench.lab import foreign, image, packages, pool
+from bench.lab import foreign, image, machine, packages, pool
 from bench.lab.play import Lab
 from bench.measure import flow_view
 
@@ -75,6 +75,25 @@ def test_an_object_reduces_its_window(object_, geo):
     assert ssthresh[first] == max(cwnd[:first]) * 7 // 10
 
 
+def test_one_of_an_objects_two_congestion_controls_is_registered(object_, geo, tmp_path):
+    """The one that --cc names; the loader asks for a name, if there is none."""
+    path = object_("-DSECOND")
+    for cc in ("flat", "curve"):
+        run = play(geo(cc, bytes=100_000, after=["cat /proc/sys/net/ipv4/tcp_available_congestion_control"
+                                                 " > $OUT/available"]), (foreign.OBJECT, path), ccs=[cc])
+        assert run.json("flow-0.json")["cc"] == cc
+        assert len({"flat", "curve"} & set(run.read("available").decode().split())) == 1
+    script = ("mount -t bpf none /sys/fs/bpf\n! ./satcc-bpf load curve.bpf.o 2> /run/out/said\n"
+              "./satcc-bpf --map flat load curve.bpf.o\n./satcc-bpf list > /run/out/listed\n"
+              "./satcc-bpf unload flat\n")
+    files = machine.run_job(Lab(KERNEL).snapshot, {
+        "run": script.encode(), "curve.bpf.o": path.read_bytes(),
+        "satcc-bpf": image.build_helper("satcc-bpf").read_bytes()}, tmp_path / "console.log").files
+    assert files["said"].decode() == ("satcc-bpf: curve.bpf.o has several congestion controls; "
+                                      "name one: --map curve (or flat)\n")
+    assert files["listed"].decode() == "flat BPF\n"
+
+
 def test_both_play_beside_the_packs_own_by_one_command(module, object_, geo, tmp_path, capsys):
     """The command line, with a scenario of three flows."""
     file = tmp_path / "three.toml"
@@ -105,8 +124,9 @@ def test_a_module_that_does_not_register_the_name_is_one_line(module, geo, file,
     (["-DREFUSED"], "curve", "the verifier refuses the object for curve: "
                              "no write support to tcp_sock at off "),
     ([], "other", "the object for curve registers no congestion control curve, but other"),
-    ([], "reno", "the object for curve cannot be loaded: "
-                 "the kernel does not register curve: File exists")])
+    ([], "reno", "the object for curve cannot be loaded: the name reno is taken by the kernel"),
+    (["-DSECOND"], "both", "the object for curve cannot be loaded: "
+                           "curve.bpf.o has no congestion control curve (it has: both, flat)")])
 def test_an_object_that_cannot_be_loaded_is_one_line(object_, geo, flags, registers, line):
     with pytest.raises(LabError) as error:
         play(geo("curve", bytes=100_000), (foreign.OBJECT, object_(*flags, registers=registers)))

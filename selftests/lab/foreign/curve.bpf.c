@@ -4,7 +4,8 @@
  *
  *   W(t) = top + 0.4 (t - K)^3, K = cbrt(0.75 top), t and K in seconds; a reduction is to 0.7 top
  *
- * With REFUSED it writes what the verifier does not let it write.
+ * With REFUSED it writes what the verifier does not let it write. With SECOND the object has two
+ * congestion controls.
  */
 #include <linux/types.h>
 #include <bpf/bpf_helpers.h>
@@ -119,5 +120,15 @@ struct tcp_congestion_ops curve = {
 	.undo_cwnd	= (void *)curve_undo_cwnd,
 	.name		= NAME,
 };
+
+#ifdef SECOND
+SEC(".struct_ops")
+struct tcp_congestion_ops another = {
+	.ssthresh	= (void *)curve_ssthresh,
+	.cong_avoid	= (void *)curve_cong_avoid,
+	.undo_cwnd	= (void *)curve_undo_cwnd,
+	.name		= "flat",
+};
+#endif
 
 char _license[] SEC("license") = "GPL";

@@ -14,9 +14,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from bench.lab import bpf, image, machine
+from bench.lab import bpf, image, machine, once
 from bench.lab.play import Lab
-from bench.record import pcap
+from bench.matrix import pairs
 
 KERNEL = os.environ.get("KERNEL") or "6.1"
 pytestmark = pytest.mark.lab
@@ -52,36 +52,9 @@ def play(lab, geo, objects):
     return both
 
 
-def sides(packets):
-    """The sender's packets and the receiver's, each with the other's first sequence number."""
-    port = packets.dport[0]
-    forward, reverse = packets.where(packets.dport == port), packets.where(packets.sport == port)
-    return ((forward, reverse), (reverse, forward)) if len(reverse) else ((forward, None),)
-
-
-def blocks(header, base):
-    """The SACK blocks of a header."""
-    edges = np.frombuffer(pcap.options(header).get(pcap.SACK, b""), ">u4").astype("i8")
-    return pcap.unwrap(edges, base).tolist()
-
-
-def described(mine, others):
-    """All of a direction but the times and the time stamps, sequence numbers from 0."""
-    columns = [pcap.unwrap(mine.seq, mine.seq[0]), mine.length, mine.flags, mine.window, mine.wire]
-    if others is not None:
-        acked = (mine.flags & pcap.ACK) != 0
-        columns.append(np.where(acked, pcap.unwrap(mine.ack, others.seq[0]), 0))
-        return [(*row, blocks(header, others.seq[0]))
-                for row, header in zip(np.array(columns).T.tolist(), mine.raw)]
-    return np.array(columns).T.tolist()
-
-
 def same_packets(module, object_, late_ns=LATE_NS):
-    for mine, theirs in ((module.sender, object_.sender), (module.bottleneck, object_.bottleneck)):
-        for (one, other_one), (two, other_two) in zip(sides(mine), sides(theirs)):
-            assert described(one, other_one) == described(two, other_two)
-            late = np.abs((one.t - mine.t[0]) - (two.t - theirs.t[0]))
-            assert late.max() < late_ns
+    found = pairs.compare(module, object_)
+    assert found.same and found.late_ns < late_ns, found
 
 
 def test_object_sends_the_modules_packets_through_a_short_queue(play):
@@ -133,6 +106,58 @@ def said(lab, objects, tmp_path, commands):
     files = machine.run_job(lab.snapshot, made, tmp_path / "console.log").files
     return [(files[f"{number}.said"].decode().strip(), int(files[f"{number}.status"]))
             for number in range(len(commands))]
+
+
+BARE = """\
+rm -r /lib/modules/*/updates
+for tool in cc gcc clang make bpftool; do ! command -v $tool || exit 1; done
+! ls -d /usr/src /lib/modules/*/build 2>&1 || exit 1
+mount -t bpf none /sys/fs/bpf
+satcc-bpf load hybla_full.bpf.o || exit 1
+echo hybla_full > /proc/sys/net/ipv4/tcp_congestion_control || exit 1
+iperf3 -s -1 -D
+sleep 0.5
+iperf3 -c 127.0.0.1 -b 10M -t 2 > /dev/null &
+sleep 1
+ss -HtinO state established "dport = :5201"
+wait $!
+"""
+
+
+def test_two_commands_lead_to_a_transfer_on_a_host_without_compiler_headers_and_modules(
+        lab, objects, tmp_path):
+    """A system mounts /sys/fs/bpf at boot. Then: load the object, and select it."""
+    made = {"run": f"set +ex\n( {BARE} ) > /run/out/said 2>&1\n".encode(),
+            **bpf.files(objects, "hybla_full")}
+    said_ = machine.run_job(lab.snapshot, made, tmp_path / "console.log").files["said"].decode()
+    flows = [line.split() for line in said_.splitlines() if ":5201" in line]
+    assert flows and all("hybla_full" in words for words in flows), said_
+
+
+LOCKED = """\
+mount -t securityfs none /sys/kernel/security
+cat /sys/kernel/security/lockdown
+modprobe tcp_ibk; echo "module: $?"
+dmesg | grep -o "Lockdown: modprobe: .*"
+mount -t bpf none /sys/fs/bpf
+./satcc-bpf load ibk.bpf.o; echo "object: $?"
+cat /proc/sys/net/ipv4/tcp_available_congestion_control
+"""
+
+
+def test_a_kernel_that_is_locked_down_refuses_the_module_and_loads_the_object(objects):
+    """No key of this kernel has signed the module."""
+    guest = image.build(KERNEL)
+    files = {"run": LOCKED.encode(), **bpf.files(objects, "ibk"),
+             "satcc-bpf": image.build_helper("satcc-bpf").read_bytes()}
+    lines = once.printed(guest.vmlinuz, guest.initramfs, files, "lockdown=integrity").splitlines()
+    assert "none [integrity] confidentiality" in lines
+    assert "module: 1" in lines and "object: 0" in lines
+    assert any(line.startswith("Lockdown: modprobe: unsigned module loading is restricted")
+               for line in lines)
+    assert "ibk" in lines[-1].split()
+    free = once.printed(guest.vmlinuz, guest.initramfs, files).splitlines()
+    assert "[none] integrity confidentiality" in free and "module: 0" in free
 
 
 def test_loader_loads_lists_unloads_and_refuses(lab, objects, tmp_path):

@@ -487,7 +487,19 @@ def _witness_on(scenario: Scenario) -> list[str]:
     return [f"modprobe satcc_log callbacks_of={','.join(witnessed(scenario))}"]
 
 
-def _trace_on(scenario: Scenario) -> list[str]:
+# A trace clock that agrees with the captures' clock.  An older kernel has no tai, only a clock that
+# begins at the boot; the kernel's list of timers has the difference between the two (record/run.py).
+TAI = ("echo tai > $T/trace_clock",)
+SINCE_BOOT = ("echo mono > $T/trace_clock", "cat /proc/timer_list > $OUT/timer_list")
+TAI_SINCE = (5, 19)
+
+
+def _clock(release: str) -> tuple[str, ...]:
+    """Shell lines that select the trace clock of a kernel; "" is one that has tai."""
+    return SINCE_BOOT if release and tuple(map(int, release.split(".")[:2])) < TAI_SINCE else TAI
+
+
+def _trace_on(scenario: Scenario, release: str) -> list[str]:
     """Shell lines that trace the events of the senders' sockets into the kernel's ring buffer.
 
     The buffer does not overwrite events: it counts those that it drops.
@@ -496,7 +508,7 @@ def _trace_on(scenario: Scenario) -> list[str]:
         return []
     lines = [*_witness_on(scenario),
              "T=/sys/kernel/tracing", "echo 0 > $T/tracing_on", "echo nop > $T/current_tracer",
-             "echo tai > $T/trace_clock", "echo 0 > $T/options/overwrite",
+             *_clock(release), "echo 0 > $T/options/overwrite",
              f"wanted_kb={_trace_kb(scenario)}", "read -r buffer_kb < $T/buffer_size_kb",
              "[ $buffer_kb -ge $wanted_kb ] || echo $wanted_kb > $T/buffer_size_kb"]
     for event in scenario.trace:
@@ -589,13 +601,14 @@ def _samples(scenario: Scenario) -> list[str]:
 
 
 def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
-          first: Iterable[str] = ()) -> dict[str, bytes]:
+          first: Iterable[str] = (), release: str = "") -> dict[str, bytes]:
     """The job: the shell script `run`, and the files that it reads from its working directory.
 
     The script runs in a guest or on a host and writes its results to $OUT.
     prefix: the names of its namespaces begin with this.
     seeded: set the kernel's random numbers by the scenario's seed; for a guest only.
     first: shell lines before the scenario's.
+    release: of the kernel, if it is older than the host's.
     Returns each file's name and content.
     """
     job_files, setup = _setup(scenario, prefix)
@@ -613,7 +626,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
         lines += [f"grep -qw {cc} /proc/sys/net/ipv4/tcp_available_congestion_control || "
                   f"modprobe tcp_{cc} || refuse 'no congestion control {cc}'"]
     lines += setup
-    lines += _trace_on(scenario)
+    lines += _trace_on(scenario, release)
     lines += _captures(scenario)
     lines += [f"( {_receive_command(scenario, number, flow)} ) &"
               for number, flow in enumerate(scenario.flows) if not flow.passive]

@@ -152,8 +152,8 @@ class Lab:
             ) -> dict[str, bytes]:
         """The files for the guest's working directory; the arguments are run()'s."""
         loaded = foreign.used(scenario, self.added)
-        return {**job.files(scenario, first=[*foreign.lines(loaded), *first]), **foreign.files(loaded),
-                **extra}
+        made = job.files(scenario, first=[*foreign.lines(loaded), *first], release=self.image.release)
+        return {**made, **foreign.files(loaded), **extra}
 
     @staticmethod
     def _kept(scenario: Scenario, folder: Path, may_miss: bool) -> Run | None:

@@ -3,9 +3,12 @@
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+import numpy as np
 
 from ..errors import LabError
 from ..scenario.scenario import Scenario
@@ -61,7 +64,17 @@ class Run:
         """
         if not (self.folder / "trace.formats").exists():
             return {}
-        return trace.events(self.read("trace.raw"), self.read("trace.formats").decode())
+        since = self._trace_clock_starts_ns()
+        return {name: (times + since, records) for name, (times, records) in trace.events(
+            self.read("trace.raw"), self.read("trace.formats").decode()).items()}
+
+    def _trace_clock_starts_ns(self) -> np.uint64:
+        """The captures' time at 0 of the trace's clock, which begins at the boot on an old kernel."""
+        if not (self.folder / "timer_list").exists():
+            return np.uint64(0)
+        realtime = re.search(r"^ clock 1:.*?\.offset:\s+(\d+) nsecs", self.read("timer_list").decode(),
+                             re.M | re.S)
+        return np.uint64(realtime[1])
 
     def qdisc(self, hop: str, kind: str, dev: str = "right") -> dict:
         """Counters of a hop's qdisc at the end: bytes, packets, drops, ...  Raises LabError."""

@@ -29,7 +29,7 @@ def _dtype(fields: str) -> np.dtype:
             kind = f"V{size}"
         else:
             kind = f"<{'i' if int(signed) else 'u'}{size}"
-        names.append(re.match(r".*?(\w+)(\[\d*\])?$", text)[1])
+        names.append(re.match(r".*?(\w+)(\[[^]]*\])?$", text)[1])
         formats.append(kind)
         offsets.append(int(offset))
     return np.dtype({"names": names, "formats": formats, "offsets": offsets})

@@ -17,6 +17,7 @@ from rich.console import Console
 from bench import oracle, paths
 from bench.errors import LabError
 from bench.lab import debug, image, job, machine, packages, play, proof, prune, repeat
+from bench.record import trace
 from bench.record.run import Run, traffic_hash
 from bench.scenario import scenario
 
@@ -124,6 +125,49 @@ def test_the_oracle_leaves_a_run_out_whose_records_are_not_complete(tmp_path):
 
 CAPTURE = b"a capture"
 PLAYED = {**ended(ALL, ALL), "sender.pcap": CAPTURE, "kernel": b"6.1.0-1-amd64\n", "modules": b""}
+
+
+@pytest.mark.parametrize("release, clock", [("", "tai"), ("6.1.0-56-amd64", "tai"),
+                                            ("5.10.0-46-amd64", "mono")])
+def test_a_trace_has_a_clock_that_the_kernel_has(release, clock):
+    script = job.files(made(trace=["tcp:tcp_probe"]), release=release)["run"].decode()
+    assert re.findall(r"echo (\w+) > \$T/trace_clock", script) == [clock]
+    assert ("/proc/timer_list" in script) == (clock == "mono")
+
+
+# 5.10's timer list, and a format of its events.
+TIMERS = """\
+cpu: 0
+ clock 0:
+  .index:      0
+  .get_time:   ktime_get
+  .offset:     0 nsecs
+active timers:
+ clock 1:
+  .index:      1
+  .get_time:   ktime_get_real
+  .offset:     1577836804107513104 nsecs
+"""
+FORMATS = """\
+system: tcp
+name: tcp_probe
+ID: 7
+format:
+\tfield:__u8 saddr[sizeof(struct sockaddr_in6)];\toffset:8;\tsize:28;\tsigned:0;
+\tfield:__u32 snd_cwnd;\toffset:36;\tsize:4;\tsigned:0;
+print fmt: ""
+"""
+
+
+def test_times_since_the_boot_become_the_captures(tmp_path, monkeypatch):
+    monkeypatch.setattr(trace, "_records", lambda page: [(1_000, 0, 40)])
+    (tmp_path / "trace.raw").write_bytes(b"\7\0" + bytes(trace.LAYOUT.size - 2))
+    (tmp_path / "trace.formats").write_text(FORMATS)
+    times, records = Run(made(), tmp_path, {}, True).events["tcp:tcp_probe"]
+    assert times.tolist() == [1_000] and records["saddr"].dtype.itemsize == 28
+    (tmp_path / "timer_list").write_text(TIMERS)
+    times, _ = Run(made(), tmp_path, {}, True).events["tcp:tcp_probe"]
+    assert times.tolist() == [1577836804107514104]
 
 
 @pytest.fixture

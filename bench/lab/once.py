@@ -17,6 +17,7 @@ from . import image
 # The emulator's command, and the device of the first serial line, of each machine.
 MACHINES = {
     "amd64": (["qemu-system-x86_64", "-machine", "pc", "-cpu", "qemu64"], "ttyS0"),
+    "i386": (["qemu-system-x86_64", "-machine", "pc", "-cpu", "qemu64"], "ttyS0"),
     "arm64": (["qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a57"], "ttyAMA0"),
 }
 ARGUMENTS = "quiet loglevel=3 panic=-1 oops=panic panic_on_warn=1 random.trust_cpu=on rdinit=/once"

@@ -28,6 +28,9 @@ from ..paths import BUILD, locked
 
 OWN = ""                        # the suites that the machine's apt is configured for
 SUITES = ("bullseye", "sid")    # other suites from which the lab takes kernels
+# Other architectures, of the machine's own suite: the end of a kernel's name, and the compiler, a
+# program of amd64.  Their state is in build/apt-ARCHITECTURE, as if each were a suite.
+ARCHITECTURES = {"arm64": ("arm64", "gcc-12-aarch64-linux-gnu"), "i386": ("686-pae", "gcc-12")}
 ELSEWHERE = {"5.10": "bullseye", "5.10-rt": "bullseye"}     # series -> suite
 NEWEST = "newest"               # names the highest version in the last of SUITES
 
@@ -53,7 +56,9 @@ def _apt(*argv: str, cwd: Path | None = None, suite: str = OWN) -> str:
         "APT::Architecture": "amd64",
         "APT::Install-Recommends": "false",
     }
-    if suite:       # the index in a copy of an archive may have expired
+    if suite in ARCHITECTURES:
+        options |= {"APT::Architectures": f"amd64,{suite}"}
+    elif suite:     # the index in a copy of an archive may have expired
         options |= {"Dir::Etc::sourcelist": _sources(suite), "Dir::Etc::sourceparts": "/dev/null",
                     "Acquire::Check-Valid-Until": "false"}
     command = [argv[0]]
@@ -101,9 +106,13 @@ def _sources(suite: str) -> Path:
 
 
 def update(suite: str = OWN) -> None:
-    """Fetch the package lists, if they are missing."""
+    """Fetch the package lists, if they are missing.  For another architecture some may still be."""
     if not _lists(suite):
-        _apt("apt-get", "update", "-qq", suite=suite)
+        try:
+            _apt("apt-get", "update", "-qq", suite=suite)
+        except LabError:
+            if suite not in ARCHITECTURES or not _lists(suite):
+                raise
 
 
 def _lists(suite: str = OWN) -> list[tuple]:
@@ -348,6 +357,39 @@ def build_root(release: str, more: tuple[str, ...] = ()) -> Path:
         (root / "usr/bin/awk").symlink_to("mawk")
     _complete(root / "usr/src" / f"linux-headers-{release}")
     return root
+
+
+def cross_release(series: str, architecture: str) -> str:
+    """The newest packaged kernel of a series for another architecture.  Raises LabError."""
+    flavour, _ = ARCHITECTURES[architecture]
+    update(architecture)
+    names = _apt("apt-cache", "pkgnames", f"linux-headers-{series}.", suite=architecture).split()
+    found = [match for name in names
+             if (match := re.fullmatch(rf"linux-headers-(\d+\.\d+\.\d+-(\d+)-{flavour})", name))]
+    if not found:
+        raise LabError(f"no packaged kernel {series} for {architecture}")
+    return max(found, key=lambda match: int(match[2]))[1]
+
+
+def cross_root(release: str, architecture: str) -> Path:
+    """A root as of build_root(), with programs of amd64 and another architecture's headers."""
+    flavour, compiler = ARCHITECTURES[architecture]
+    folder, kbuild = BUILD / "kernels" / release, f"linux-kbuild-{series_of(release)}"
+    common = f"linux-headers-{release.removesuffix(flavour)}common"
+    source = unpack([f"linux-headers-{release}:{architecture}", common], folder / "headers", False,
+                    architecture) / "usr/src"
+    root = unpack([kbuild, compiler, *BUILD_PACKAGES], folder / "root", True, whole=True)
+    if not (root / "usr/src" / f"linux-headers-{release}").exists():
+        subprocess.run(["cp", "-a", f"{source}/.", root / "usr/src"], check=True)
+    if not (root / "usr/bin/awk").exists():
+        (root / "usr/bin/awk").symlink_to("mawk")
+    return root
+
+
+def cross_kernel(release: str, architecture: str) -> Path:
+    """The tree of another architecture's kernel, with boot/vmlinuz-*, and a static busybox for it."""
+    return unpack([f"linux-image-{release}:{architecture}", f"busybox-static:{architecture}"],
+                  BUILD / "kernels" / release / "image", False, architecture)
 
 
 CHECKER_VALID = """\

@@ -6,16 +6,23 @@
     module scripts  selftests/*_module.sh pass
     scenario        each policy completes a transfer over one link
     oracle          every window of these transfers is correct
+    mutants         the oracle finds a fault of each policy
+    situations      selftests/lab/test_states.py passes
     logger          satcc_log's records of a transfer agree with its capture and TCP_INFO
+    bpftrace        selftests/lab/test_bpftrace.py passes
+    BPF load        each BPF object loads, registers its policy, and unloads
+    BPF packets     each object sends the module's packets over the links of pairs.toml
 
 A check returns None, or raises a Finding whose text is the table's cell.
 """
 
 import dataclasses
 import functools
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,7 +32,7 @@ import numpy as np
 
 from .. import oracle
 from ..errors import LabError
-from ..lab import image, machine, packages, roots
+from ..lab import bpf, image, machine, packages, roots
 from ..lab.play import Lab
 from ..measure import flow_view
 from ..paths import BUILD, TOP, policies
@@ -33,6 +40,7 @@ from ..record import pcap
 from ..record.run import Run
 from ..scenario import scenario
 from ..scenario.scenario import FIRST_PORT, Scenario
+from . import pairs
 from .kernels import Matrix
 
 LOGGER = "satcc_log"
@@ -49,12 +57,40 @@ class Finding(Exception):
 
 
 class Kernel:
-    """A packaged kernel, with its image, root and modules."""
+    """A packaged kernel, with its image, root and modules.
+
+    words: further arguments for make.
+    not_ours: messages with this are not about our code; the headers' package has no vmlinux.
+    without: name of a check -> why the kernel cannot have it.
+    """
+
+    words: tuple[str, ...] = ()
+    not_ours = "vmlinux"
+    without: dict[str, str] = {}
 
     def __init__(self, matrix: Matrix, series: str):
         self.matrix, self.series = matrix, series
-        self.release, self.root = fetched(series)
+        self.release, self.root = self.fetched()
         packages.guest_programs()           # fetch all packages first: a failure is no cell of the table
+
+    def fetched(self) -> tuple[str, Path]:
+        """The newest kernel of the series that can be fetched, and its root.  Raises LabError.
+
+        A mirror may list a package that it does not have.
+        """
+        reason = None
+        for release in packages.kernel_releases(self.series):
+            try:
+                packages.kernel(release)
+                return release, packages.build_root(release)
+            except LabError as error:
+                reason = reason or error
+        raise reason
+
+    @property
+    def modules(self) -> Path:
+        """The folder in which the check of the build leaves the modules."""
+        return BUILD / "matrix" / "modules" / f"{self.release}-{self.series}"
 
     @property
     def kdir(self) -> Path:
@@ -66,34 +102,39 @@ class Kernel:
         return Lab(self.release)
 
     @functools.cached_property
+    def bpf_lab(self) -> Lab:
+        """The lab with this kernel, and with what a BPF object needs."""
+        return Lab(self.release, extras=("bpf",))
+
+    @functools.cached_property
     def compiler(self) -> str:
         """The compiler in the root, with its version."""
-        name = image.kernel_compiler(self.kdir)
+        return f"gcc {self.version(image.kernel_compiler(self.kdir), '-dumpfullversion')}"
+
+    def version(self, *words: str) -> str:
+        """What a program in the root prints about its version."""
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(roots.command(self.root, Path(folder), [name, "-dumpfullversion"]),
+            done = subprocess.run(roots.command(self.root, Path(folder), list(words)),
                                   text=True, capture_output=True)
         if done.returncode:
-            raise LabError(f"{self.series}: {name} does not run in {self.root}: {done.stderr.strip()}")
-        return f"gcc {done.stdout.strip()}"
+            raise LabError(f"{self.series}: {words[0]} does not run in {self.root}: "
+                           f"{done.stderr.strip()}")
+        return done.stdout.strip()
+
+    def load(self) -> None:
+        """Load and unload each module.  Raises a Finding."""
+        try:
+            names = {path.stem for path in image.build_modules(self.release).glob("*/*.ko")}
+            self.lab
+        except LabError as error:
+            raise Finding(str(error)) from None
+        if missing := expected_modules() - names:
+            raise Finding(f"not built: {', '.join(sorted(missing))}")
+        read_loaded(job(self, "load", {"run": load_script(names, "modprobe $module").encode()}), names)
 
     def run(self, cc: str, **changes) -> Run:
         """The matrix's scenario with one flow of a policy."""
         return self.lab.run(with_cc(self.matrix, cc, **changes))
-
-
-def fetched(series: str) -> tuple[str, Path]:
-    """The newest kernel of a series that can be fetched, and its root.  Raises LabError if none can.
-
-    A mirror may list a package that it does not have.
-    """
-    reason = None
-    for release in packages.kernel_releases(series):
-        try:
-            packages.kernel(release)
-            return release, packages.build_root(release)
-        except LabError as error:
-            reason = reason or error
-    raise reason
 
 
 def with_cc(matrix: Matrix, cc: str, **changes) -> Scenario:
@@ -109,18 +150,19 @@ def with_cc(matrix: Matrix, cc: str, **changes) -> Scenario:
 # ---- build -----------------------------------------------------------------
 
 def build(kernel: Kernel) -> None:
-    folder = BUILD / "matrix" / "modules" / kernel.release
+    folder = kernel.modules
     shutil.rmtree(folder, ignore_errors=True)
     for path in (*module_sources(), TOP / "Kbuild"):
         copy = folder / path.relative_to(TOP)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
     done = subprocess.run(
-        roots.kbuild(kernel.kdir, folder, "W=1", "C=2", *image.module_flags(Path(roots.WORK))),
+        roots.kbuild(kernel.kdir, folder, "W=1", "C=2", *kernel.words,
+                     *image.module_flags(Path(roots.WORK))),
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     (folder / "build.log").write_text(done.stdout)
     read_build(done.stdout, done.returncode, {path.stem for path in module_sources()
-                                              if path.suffix == ".c"})
+                                              if path.suffix == ".c"}, kernel.not_ours)
 
 
 def module_sources() -> list[Path]:
@@ -128,14 +170,10 @@ def module_sources() -> list[Path]:
                   if path.suffix in (".c", ".h") and not path.name.endswith((".mod.c", ".bpf.c")))
 
 
-# Messages with this are about the headers' package, which has no vmlinux, and not about our code.
-NOT_OURS = re.compile(r"vmlinux")
-
-
-def read_build(log: str, status: int, sources: set[str]) -> None:
+def read_build(log: str, status: int, sources: set[str], not_ours: str = Kernel.not_ours) -> None:
     """Raise a Finding if a build printed a warning, failed, or did not run sparse on every source."""
     findings = [line for line in log.splitlines()
-                if re.search(r"\b(warning|error)\b", line, re.I) and not NOT_OURS.search(line)]
+                if re.search(r"\b(warning|error)\b", line, re.I) and not re.search(not_ours, line)]
     if findings:
         raise Finding(findings[0].replace(f"{roots.WORK}/", ""))
     if status:
@@ -149,16 +187,15 @@ def read_build(log: str, status: int, sources: set[str]) -> None:
 
 def job(kernel: Kernel, name: str, files: dict[str, bytes]) -> dict[str, bytes]:
     """Run a script in the guest, and return its files.  Raises a Finding if it fails."""
-    log = BUILD / "log" / f"matrix-{kernel.release}-{name}.log"
     try:
-        return machine.run_job(kernel.lab.snapshot, files, log).files
+        return machine.run_job(kernel.lab.snapshot, files, console_log(kernel, name)).files
     except LabError as error:
         raise Finding(str(error)) from None
 
 
 LOADED = """\
 for module in MODULES; do
-    modprobe "$module"
+    COMMAND
     test -d "/sys/module/$module"
     case "$module" in
     tcp_*) grep -qw "${module#tcp_}" /proc/sys/net/ipv4/tcp_available_congestion_control ;;
@@ -171,19 +208,18 @@ done
 """
 
 
-def load(kernel: Kernel) -> None:
-    try:
-        names = {path.stem for path in image.build_modules(kernel.release).glob("*/*.ko")}
-        kernel.lab
-    except LabError as error:
-        raise Finding(str(error)) from None
-    if missing := expected_modules() - names:
-        raise Finding(f"not built: {', '.join(sorted(missing))}")
-    script = LOADED.replace("MODULES", " ".join(sorted(names)))
-    left = job(kernel, "load", {"run": script.encode()})
+def load_script(names: Iterable[str], command: str) -> str:
+    return LOADED.replace("MODULES", " ".join(sorted(names))).replace("COMMAND", command)
+
+
+def read_loaded(left: dict[str, bytes], names: Iterable[str]) -> None:
     loaded = left["loaded"].decode().split()
     if loaded != sorted(names):
         raise Finding(f"loaded only {', '.join(loaded) or 'none'}")
+
+
+def load(kernel: Kernel) -> None:
+    kernel.load()
 
 
 def expected_modules() -> set[str]:
@@ -198,7 +234,20 @@ def module_scripts(kernel: Kernel) -> None:
             continue
         run = f"sh ./{path.name} > /run/out/ktap || echo $? > /run/out/failed\n"
         left = job(kernel, path.stem, {"run": run.encode(), path.name: path.read_bytes(), **libraries})
-        read_ktap(path.stem, left["ktap"].decode(), int(left.get("failed", b"0")))
+        try:
+            read_ktap(path.stem, left["ktap"].decode(), int(left.get("failed", b"0")))
+        except Finding as finding:
+            raise with_reason(finding, console_log(kernel, path.stem)) from None
+
+
+def console_log(kernel: Kernel, name: str) -> Path:
+    return BUILD / "log" / f"matrix-{kernel.release}-{name}.log"
+
+
+def with_reason(finding: Finding, console: Path) -> Finding:
+    """The finding, with the logger's message about a hook that the kernel does not have."""
+    message = re.search(r"\] (satcc_log: cannot hook .*)", console.read_text(errors="replace"))
+    return Finding(f"{message[1].strip()}; {finding}") if message else finding
 
 
 def read_ktap(name: str, text: str, status: int) -> None:
@@ -254,7 +303,9 @@ def logger(kernel: Kernel) -> None:
     try:
         run = kernel.run("cubic", modules={LOGGER: {}}, trace=("tcp:tcp_probe", "satcc:*"))
     except LabError as error:
-        raise Finding(str(error)) from None
+        console = re.search(r"; console: (\S+)", str(error))
+        finding = Finding(str(error).partition("; to repeat")[0])
+        raise (with_reason(finding, Path(console[1])) if console else finding) from None
     same_records(run)
 
 
@@ -292,10 +343,81 @@ def records(run: Run, event: str):
     return run.events[name][1]
 
 
+# ---- the project's tests ---------------------------------------------------
+
+def tests(*words: str) -> Callable[[Kernel], None]:
+    """A check that runs tests of the guest with a kernel."""
+    def ask(kernel: Kernel) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-c", "selftests/pytest.ini", "-p", "no:cacheprovider",
+             "-q", "--tb=line", *words],
+            cwd=TOP, env={**os.environ, "KERNEL": kernel.release}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        log = console_log(kernel, Path(words[0]).stem)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(done.stdout)
+        read_tests(done.stdout, done.returncode)
+    return ask
+
+
+def read_tests(text: str, status: int) -> None:
+    """Raise a Finding unless pytest's output says that tests ran, and that all passed."""
+    count = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
+    if not count:
+        raise Finding(f"pytest ended with status {status}: {(text.strip().splitlines() or [''])[-1]}")
+    passed, failed, skipped = map(int, count.groups())
+    if failed:
+        first = re.search(r"^(?:FAILED|ERROR) \S*?::(.*)", text, re.M)
+        raise Finding(f"{failed} of {passed + failed} tests failed, the first: {first[1]}")
+    if status or skipped or not passed:
+        raise Finding(f"{passed} tests passed, {skipped} skipped, status {status}")
+
+
+# ---- BPF -------------------------------------------------------------------
+
+OBJECTS = """\
+mount -t bpf none /sys/fs/bpf
+for policy in POLICIES; do
+    satcc-bpf load $policy.bpf.o 2> /run/out/said || exit 0
+    grep -qw $policy /proc/sys/net/ipv4/tcp_available_congestion_control
+    satcc-bpf list | grep -q "^$policy BPF"
+    satcc-bpf unload $policy
+    ! grep -qw $policy /proc/sys/net/ipv4/tcp_available_congestion_control
+    echo $policy >> /run/out/loaded
+done
+"""
+
+
+def bpf_load(kernel: Kernel) -> None:
+    names = bpf.policies()
+    files = {"run": OBJECTS.replace("POLICIES", " ".join(names)).encode(),
+             **bpf.files(bpf.build(pairs.OBJECTS_FROM), *names)}
+    try:
+        left = machine.run_job(kernel.bpf_lab.snapshot, files, console_log(kernel, "bpf")).files
+    except LabError as error:
+        raise Finding(str(error)) from None
+    if said := left["said"].decode().strip():
+        raise Finding(said.removeprefix("satcc-bpf: "))
+    read_loaded(left, names)
+
+
+def bpf_packets(kernel: Kernel) -> None:
+    """With one seed; `make bpf-compare` has more."""
+    plan = pairs.load()
+    try:
+        found = [pairs.judge(kernel.bpf_lab, plan, pairs.Pair(policy, link.name, 1))
+                 for link in plan.link for policy in bpf.policies()]
+    except LabError as error:
+        raise Finding(str(error)) from None
+    if differing := [verdict for verdict in found if verdict.comparison.kind != pairs.SAME]:
+        raise Finding(f"{pairs.cell(found)}: {', '.join(verdict.where for verdict in differing)}")
+
+
 # ---- the columns -----------------------------------------------------------
 
 MODULES = ("modules/*.[ch]", "*/tcp_*.c", "*/*.h", "Kbuild")
 GUEST = ("bench/lab/*.py", "bench/lab/preamble.sh", "bench/lab/guest/*")
+BPF = ("*/*.bpf.c", "modules/bpf/**/*.h", "tools/satcc-bpf.c", "bench/matrix/pairs.*")
 PLAYED = ("bench/scenario/*.py", "bench/scenarios/*.toml", "bench/matrix/kernels.toml")
 
 
@@ -321,5 +443,13 @@ CHECKS = (
     Check("module scripts", module_scripts, MODULES + GUEST + ("selftests/*.sh",), "load"),
     Check("scenario", play, MODULES + GUEST + PLAYED, "load"),
     Check("oracle", recompute, MODULES + GUEST + PLAYED + ("bench/oracle/*.py",), "load"),
+    Check("mutants", tests("selftests/lab/test_oracle.py", "-k", "each_fault_is_found and 0"),
+          MODULES + GUEST + ("bench/oracle/*.py", "selftests/lab/test_oracle.py"), "load"),
+    Check("situations", tests("selftests/lab/test_states.py"),
+          MODULES + GUEST + ("bench/oracle/*.py", "selftests/lab/*.py"), "load"),
     Check("logger", logger, MODULES + GUEST + PLAYED, "load"),
+    Check("bpftrace", tests("selftests/lab/test_bpftrace.py"),
+          MODULES + GUEST + ("tools/*.bt", "selftests/lab/test_bpftrace.py"), "load"),
+    Check("BPF load", bpf_load, MODULES + GUEST + BPF),
+    Check("BPF packets", bpf_packets, MODULES + GUEST + BPF, "BPF load"),
 )

@@ -12,7 +12,8 @@ from ..scenario.scenario import PERCENT
 
 FILE = Path(__file__).with_name("kernels.toml")
 SCENARIO = schema.text("a scenario's name", r"[\w-]+")
-SERIES = schema.text('"6.1", "6.1-rt" or "newest"', r"\d+\.\d+(-rt)?|newest")
+SERIES = schema.text('"6.1", "6.1-rt", "6.1-clang", "6.1-arm64", "6.1-i386" or "newest"',
+                     r"\d+\.\d+(-(rt|clang|arm64|i386))?|newest")
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,10 @@ class Verdict:
     comparison: Comparison
     explained: bool = True
 
+    @property
+    def where(self) -> str:
+        return f"{self.pair.policy} over {self.pair.link}"
+
     def __str__(self) -> str:
         pair, found = self.pair, self.comparison
         what = (f"{pair.policy}, {pair.link}, seed {pair.seed}: {found.kind}, "

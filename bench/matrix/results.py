@@ -10,7 +10,7 @@ from ..errors import LabError
 from ..lab import image, machine
 from ..lab.packages import manifest
 from ..paths import BUILD
-from . import checks
+from . import others
 from .checks import CHECKS, Check, Finding, Kernel
 
 OK = "ok"
@@ -64,9 +64,12 @@ def answer(kernel: Kernel, check: Check, fresh: bool = False) -> tuple[dict, boo
 
 def row(matrix, series: str, fresh: bool, tell) -> dict:
     """A kernel's row.  tell: called with each cell when it is known, and whether it was kept."""
-    kernel = checks.Kernel(matrix, series)
+    kernel = others.kernel(matrix, series)
     cells, dates = {}, []
     for check in CHECKS:
+        if check.name in kernel.without:
+            cells[check.name] = kernel.without[check.name]
+            continue
         if check.needs and cells[check.needs] != OK:
             cells[check.name] = f"not asked: {check.needs} failed"
             continue

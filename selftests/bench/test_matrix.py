@@ -9,7 +9,7 @@ import pytest
 
 from bench.errors import LabError
 from bench.lab import machine, packages, roots
-from bench.matrix import checks, command, kernels, results, table
+from bench.matrix import checks, command, kernels, others, results, table
 from bench.matrix.checks import Check, Finding
 from bench.paths import TOP, policies
 from bench.scenario import scenario
@@ -99,6 +99,29 @@ KTAP = "TAP version 13\n1..2\nok 1 registers\nok 2 unloads\n"
     ("", 0, "ibk_module: no plan of tests")])
 def test_a_script_is_ok_if_all_that_it_planned_passed(text, status, finding):
     assert cause(checks.read_ktap, "ibk_module", text, status) == finding
+
+
+SUMMARY = "FAILED selftests/lab/test_states.py::test_a_tail_loss[ibk] - assert 0\n"
+
+
+@pytest.mark.parametrize("text, status, finding", [
+    ("78 passed in 9.1s\n78 passed, 0 failed, 0 skipped\n", 0, None),
+    (SUMMARY + "77 passed, 1 failed, 0 skipped\n", 1,
+     "1 of 78 tests failed, the first: test_a_tail_loss[ibk] - assert 0"),
+    ("0 passed, 0 failed, 0 skipped\n", 5, "0 tests passed, 0 skipped, status 5"),
+    ("77 passed, 0 failed, 1 skipped\n", 0, "77 tests passed, 1 skipped, status 0"),
+    ("E   no module\n", 4, "pytest ended with status 4: E   no module")])
+def test_tests_are_ok_if_all_passed(text, status, finding):
+    assert cause(checks.read_tests, text, status) == finding
+
+
+def test_a_cell_has_the_loggers_reason(tmp_path):
+    console = tmp_path / "console"
+    console.write_text("[    6.979445] satcc_log: cannot hook tcp_rate_gen: -2\r\nsatcc: ended 0\n")
+    finding = checks.with_reason(Finding("ibk_module: hooks"), console)
+    assert str(finding) == "satcc_log: cannot hook tcp_rate_gen: -2; ibk_module: hooks"
+    console.write_text("satcc: ended 1\n")
+    assert str(checks.with_reason(Finding("hooks"), console)) == "hooks"
 
 
 def test_a_cause_is_one_line_that_fits_a_table():
@@ -214,9 +237,9 @@ def asked(kernel, monkeypatch):
     def found(matrix, series):
         if series == "5.10":
             raise LabError("no packaged kernel 5.10")
-        return SimpleNamespace(**{**vars(kernel), "series": series})
+        return SimpleNamespace(**{**vars(kernel), "series": series, "without": {}})
 
-    monkeypatch.setattr(checks, "Kernel", found)
+    monkeypatch.setattr(others, "kernel", found)
     return first, second
 
 
@@ -229,6 +252,41 @@ def test_a_row_goes_on_where_it_was_interrupted(asked):
     row, = results.rows(None, ["6.1"], False, print, print)
     assert (first.count, second.count) == (1, 2)
     assert row["cells"] == {"load": "ok", "oracle": "ok"}
+
+
+def test_a_check_that_a_kernel_cannot_have_is_named(asked, kernel, monkeypatch):
+    first, second = asked
+    monkeypatch.setattr(others, "kernel", lambda matrix, series: SimpleNamespace(
+        **vars(kernel), without={"oracle": "no guest"}))
+    row, = results.rows(None, ["6.1"], False, print, print)
+    assert row["cells"] == {"load": "ok", "oracle": "no guest"} and second.count == 0
+
+
+@pytest.mark.parametrize("series, kind", [("6.1", checks.Kernel), ("6.12-rt", checks.Kernel),
+                                          ("6.12-clang", others.Clang), ("6.1-i386", others.Crossed)])
+def test_a_series_names_the_kind_of_kernel(monkeypatch, series, kind):
+    monkeypatch.setattr(kind, "fetched", lambda self: ("6.1.0-1-amd64", None))
+    monkeypatch.setattr(packages, "guest_programs", lambda: None)
+    made = others.kernel(None, series)
+    assert type(made) is kind
+    assert ("BPF load" in made.without) == (kind is not checks.Kernel)
+
+
+def test_a_kernel_that_the_mirror_lacks_gives_way_to_an_older_one(monkeypatch):
+    def fetch(release):
+        if release == "5.10.0-46-rt-amd64":
+            raise LabError("404 Not Found")
+
+    monkeypatch.setattr(packages, "kernel_releases", lambda series: tried)
+    monkeypatch.setattr(packages, "kernel", fetch)
+    monkeypatch.setattr(packages, "build_root", lambda release: f"root of {release}")
+    monkeypatch.setattr(packages, "guest_programs", lambda: None)
+    tried = ["5.10.0-46-rt-amd64", "5.10.0-43-rt-amd64"]
+    made = checks.Kernel(None, "5.10-rt")
+    assert (made.release, made.root) == ("5.10.0-43-rt-amd64", "root of 5.10.0-43-rt-amd64")
+    tried = tried[:1]
+    with pytest.raises(LabError, match="404"):
+        checks.Kernel(None, "5.10-rt")
 
 
 def test_a_check_that_depends_on_a_failed_one_is_not_made(asked):
@@ -259,9 +317,9 @@ def test_the_table_has_each_kernel_and_cell():
     rows = [a_row(), a_row(oracle="ibk: cwnd should be 3")]
     text = table.written(PAGE, rows, "QEMU 7.2.22", "0123abc")
     lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert lines[0] == ("| kernel | compiler | date | build | load | module scripts | scenario | oracle "
-                        "| logger |")
-    assert lines[2] == "| 6.1.0-1-amd64 | gcc 12.2.0 | 2026-01-02 | ok | ok | ok | ok | ok | ok |"
+    assert lines[0] == "| kernel | compiler | date | " + " | ".join(
+        check.name for check in checks.CHECKS) + " |"
+    assert lines[2] == "| 6.1.0-1-amd64 | gcc 12.2.0 | 2026-01-02 |" + " ok |" * len(checks.CHECKS)
     assert "| ok | ibk: cwnd should be 3 | ok |" in lines[3] and len(lines) == 4
     assert text.startswith("Before.\n") and text.endswith("After.\n") and "old" not in text
     assert "QEMU 7.2.22, commit 0123abc" in text

@@ -18,6 +18,7 @@ from bench.lab.play import Lab
 from bench.oracle import calls
 from bench.paths import TOP, policies
 from bench.scenario.scenario import Flow
+from selftests.conftest import KERNEL
 from selftests.lab import situations
 
 pytestmark = pytest.mark.lab
@@ -339,7 +340,7 @@ class FaultyLab(Lab):
                 source = texts.get(name) or (TOP / name).read_text()
                 assert source.count(text) == 1, (policy, name, text, source.count(text))
                 texts[name] = source.replace(text, instead)
-        self.image = image.build(replacements=tuple(sorted(texts.items())))
+        self.image = image.build(KERNEL, replacements=tuple(sorted(texts.items())))
 
     @functools.cached_property
     def snapshot(self):

@@ -32,7 +32,8 @@ usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes
   prune       remove kept runs of images and emulators that are no longer used
 
 options of the comparison:
-  --kernel SERIES   series of the packaged kernel: 6.1 (default), 6.12, 5.10, newest; -rt for PREEMPT_RT
+  --kernel SERIES   series of the packaged kernel: 6.1 (default), 6.12, 5.10, newest; -rt for PREEMPT_RT;
+                    or a kernel of your own: FILE.deb, or VMLINUZ,FOLDER with its folder of modules
   --fresh           ignore cached runs
   --name NAME       write to results/NAME (geo)
   --long            add a 100 Mbit/s link with random loss
@@ -84,7 +85,7 @@ def add_lab_options(parser, kernel=argparse.SUPPRESS, fresh=argparse.SUPPRESS,
                     name=argparse.SUPPRESS) -> None:
     parser.add_argument("--kernel", default=kernel,
                         help="series of the packaged kernel: 6.1 (the default), 6.12, 5.10, newest; "
-                             "append -rt for PREEMPT_RT")
+                             "append -rt for PREEMPT_RT; or FILE.deb, or VMLINUZ,MODULES-FOLDER")
     parser.add_argument("--fresh", action="store_true", default=fresh,
                         help="ignore cached runs")
     parser.add_argument("--name", default=name, help="folder under results/ (geo)")

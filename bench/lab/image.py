@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 from ..errors import LabError
 from ..paths import BUILD, GUEST, TOP, locked, scratch_prefix
 from ..record import layout
-from . import packages, roots
+from . import given, packages, roots
 
 # Kernel modules that the guest loads before the snapshot.  We compare our policies with its congestion
 # controls.
@@ -193,6 +194,18 @@ def build_modules(release: str, replacements: tuple = ()) -> Path:
     return out
 
 
+@functools.cache
+def modules_of(release: str, replacements: tuple = ()) -> Path | None:
+    """The folder as of build_modules(); None for a user's own kernel for which they cannot be built."""
+    try:
+        return build_modules(release, replacements)
+    except LabError as error:
+        if not given.tree_of(release):
+            raise
+        print(f"bench: the guest has none of the project's modules: {error}", file=sys.stderr)
+        return None
+
+
 HELPER_FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-static"]
 # Helpers whose source is not in guest/: name -> (source, libraries).
 HELPERS = {"satcc-bpf": (TOP / "tools/satcc-bpf.c", ("bpf", "elf", "z"))}
@@ -255,7 +268,7 @@ def _depends(release: str, tree: Path) -> dict[str, list[str]]:
     table = {}
     for line in (folder / "modules.dep").read_text().splitlines():
         path, depends = line.split(":")
-        name = Path(path).name.removesuffix(".xz").removesuffix(".ko").replace("-", "_")
+        name = Path(path).name.partition(".ko")[0].replace("-", "_")
         table[name] = [path, *depends.split()]
     return table
 
@@ -325,11 +338,14 @@ def _stage_modules(release: str, stage: Path, replacements: tuple, more: list[st
             continue
         present.append(name)
         for path in table[name]:
+            if not path.endswith((".ko", ".ko.xz")):
+                raise LabError(f"{path}: the lab reads modules that are plain or compressed by xz")
             blob = (tree / "lib/modules" / release / path).read_bytes()
             copy = target / path.removesuffix(".xz")
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(lzma.decompress(blob) if path.endswith(".xz") else blob)
-    ours = sorted(build_modules(release, replacements).glob("*/*.ko"))
+    built = modules_of(release, replacements)
+    ours = sorted(built.glob("*/*.ko")) if built else []
     (target / "updates").mkdir(parents=True)
     for path in ours:
         (target / "updates" / path.name).write_bytes(stripped(path))
@@ -376,7 +392,7 @@ def write_cpio(stage: Path, target: Path) -> None:
 def build(series: str = "6.1", replacements: tuple = (), extras: tuple[str, ...] = ()) -> Image:
     """Build an image, as far as its parts do not exist yet.  Raises LabError.
 
-    series: of the kernel, such as "6.1".
+    series: of the kernel, such as "6.1", or its files; see given.py.
     replacements: as for build_modules().
     extras: names in EXTRAS of the parts to add.
     """
@@ -394,5 +410,6 @@ def build(series: str = "6.1", replacements: tuple = (), extras: tuple[str, ...]
             identity = identity_of(vmlinuz, initramfs)
             final = folder / f"initramfs-{release}-{identity[:16]}.cpio"
             initramfs.rename(final)
-        layouts = json.loads((build_modules(release, replacements) / "layouts.json").read_text())
+        built = modules_of(release, replacements)
+        layouts = json.loads((built / "layouts.json").read_text()) if built else {}
     return Image(release, vmlinuz, final, identity, extras, layouts)

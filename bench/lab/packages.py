@@ -25,6 +25,7 @@ from pathlib import Path
 
 from ..errors import LabError
 from ..paths import BUILD, locked
+from . import given
 
 OWN = ""                        # the suites that the machine's apt is configured for
 SUITES = ("bullseye", "sid")    # other suites from which the lab takes kernels
@@ -163,6 +164,8 @@ def kernel_releases(series: str) -> list[str]:
     old Debian also has kernels of the next release, named by each update: "6.12" ->
     "6.12.117+deb12-amd64".
     """
+    if given.is_files(series):
+        return [given.take(series)]
     if series.endswith("-amd64"):
         return [series]
     if series == NEWEST:
@@ -291,6 +294,8 @@ def manifest(tree: Path) -> str:
 
 def kernel(release: str) -> Path:
     """The tree of a kernel image package: boot/vmlinuz-*, lib/modules/*."""
+    if tree := given.tree_of(release):
+        return tree
     suite = suite_of(release)
     tree = unpack(_with_parts(f"linux-image-{release}", "base|binary|modules", suite),
                   BUILD / "kernels" / release / "image", False, suite)

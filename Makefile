@@ -255,7 +255,7 @@ uses:
 
 .PHONY: matrix
 matrix:
-	@./tools/setup bench
+	@./tools/setup matrix
 	@$(PYTHON) -m bench matrix $(SERIES)
 
 # With SERIES= it prints the table and does not write it.

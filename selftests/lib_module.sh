@@ -40,7 +40,8 @@ is_loaded() { [ -d "/sys/module/$MODULE" ]; }
 # load [NAME=VALUE...]
 # shellcheck disable=SC2120 # not every caller has parameters to give
 load() { rmmod "$MODULE" 2>/dev/null; modprobe "$MODULE" "$@"; }
-gone() { ! is_loaded || rmmod "$MODULE"; }
+# The sockets of programs that have ended keep the module for a moment.
+gone() { ! is_loaded || await rmmod "$MODULE"; }
 parameter_is() { [ "$(cat "$PARAMETERS/$1")" = "$2" ]; }
 # Written through a shell of its own, whose status is then the write's.
 set_parameter() { sh -c "echo $2 > $PARAMETERS/$1"; }

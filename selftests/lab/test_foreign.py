@@ -18,7 +18,7 @@ from bench import commands
 from bench.__main__ import main
 from bench.compare import comparison, rows, tables, terminal, webpage
 from bench.errors import LabError
-from bench.lab import foreign, image, machine, packages, pool
+from bench.lab import foreign, given, image, machine, packages, pool
 from bench.lab.play import Lab
 from bench.measure import flow_view
 
@@ -107,6 +107,16 @@ def test_both_play_beside_the_packs_own_by_one_command(module, object_, geo, tmp
     printed = capsys.readouterr().out
     assert all(f"flow {number} {cc}: 30000 bytes in " in printed
                for number, cc in enumerate(("curve", "ibk", "fixed")))
+
+
+def test_a_kernel_in_files_is_the_packaged_one(monkeypatch):
+    """Its image has the same bytes, with the project's modules, whose headers apt has."""
+    release = packages.kernel_release(KERNEL)
+    tree = packages.kernel(release)
+    monkeypatch.setattr(given, "_trees", {})
+    files = f"{tree}/boot/vmlinuz-{release},{tree}/lib/modules/{release}"
+    assert image.build(files).identity == image.build(KERNEL).identity
+    assert given.tree_of(release) != tree
 
 
 @pytest.mark.parametrize("file, registers, line", [

@@ -5,8 +5,6 @@
  * stays registered until it is unloaded; the pins in bpffs serve to find its maps.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <gelf.h>
 #include <getopt.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
@@ -473,31 +471,87 @@ struct ops {
 	char		name[NAME_SIZE];
 };
 
-/* Reads the section with the struct_ops maps of an object's file. Returns NULL if there is none. */
-static const Elf_Data *read_ops_section(Elf *elf)
+/* An object's file, and the section with its struct_ops maps. */
+struct ops_file {
+	char		*bytes;
+	const char	*section;	/* NULL = none */
+	__u64		size, section_size;
+};
+
+/* The head of a 64-bit ELF file, and of a section. */
+struct elf_head {
+	__u8	ident[16];
+	__u16	type, machine;
+	__u32	version;
+	__u64	entry, segments, sections;
+	__u32	flags;
+	__u16	size, segment_size, segment_count, section_size, section_count, names;
+};
+
+struct elf_section {
+	__u32	name, type;
+	__u64	flags, address, offset, size;
+	__u32	link, info;
+	__u64	alignment, entry_size;
+};
+
+/* Returns a section whose bytes are in the file. */
+static const struct elf_section *elf_section(const struct ops_file *file, __u16 number)
 {
-	Elf_Scn *section = NULL;
-	GElf_Shdr header;
-	size_t names;
+	const struct elf_head *head = (void *)file->bytes;
+	__u64 offset = head->sections + (__u64)number * sizeof(struct elf_section);
+	const struct elf_section *section = (void *)(file->bytes + offset);
 
-	if (!elf || elf_getshdrstrndx(elf, &names))
+	if (number >= head->section_count || head->section_size != sizeof(*section) ||
+	    offset + sizeof(*section) > file->size || section->offset > file->size ||
+	    section->size > file->size - section->offset)
 		return NULL;
-	while ((section = elf_nextscn(elf, section))) {
-		const char *name = gelf_getshdr(section, &header) ?
-				   elf_strptr(elf, names, header.sh_name) : NULL;
 
-		if (name && !strcmp(name, OPS_SECTION))
-			return elf_getdata(section, NULL);
+	return section;
+}
+
+static void find_ops_section(struct ops_file *file)
+{
+	const struct elf_head *head = (void *)file->bytes;
+	const struct elf_section *names = elf_section(file, head->names);
+	__u16 i;
+
+	for (i = 0; names && i < head->section_count; i++) {
+		const struct elf_section *section = elf_section(file, i);
+
+		if (!section || section->name + sizeof(OPS_SECTION) > names->size ||
+		    strcmp(file->bytes + names->offset + section->name, OPS_SECTION))
+			continue;
+		file->section = file->bytes + section->offset;
+		file->section_size = section->size;
 	}
+}
 
-	return NULL;
+/* Reads a file that libbpf has accepted. The caller frees its bytes. */
+static int read_ops_file(const char *path, struct ops_file *file)
+{
+	FILE *from = fopen(path, "r");
+	struct stat about;
+
+	*file = (struct ops_file){};
+	if (from && !fstat(fileno(from), &about)) {
+		file->bytes = malloc(about.st_size + 1);
+		file->size = about.st_size;
+	}
+	if (file->bytes && file->size > sizeof(struct elf_head) &&
+	    fread(file->bytes, file->size, 1, from) == 1)
+		find_ops_section(file);
+	if (from)
+		fclose(from);
+
+	return file->bytes ? 0 : fail("cannot read %s: %s", path, strerror(errno));
 }
 
 /* Reads the name that a variable of the section registers. Returns whether it is a congestion
  * control.
  */
 static bool read_ops(const struct bpf_object *object, const struct btf_var_secinfo *info,
-		     const Elf_Data *data, struct ops *ops)
+		     const struct ops_file *file, struct ops *ops)
 {
 	const struct btf *btf = bpf_object__btf(object);
 	const struct btf_type *variable = btf__type_by_id(btf, info->type);
@@ -507,9 +561,9 @@ static bool read_ops(const struct bpf_object *object, const struct btf_var_secin
 	if (!is_ops_struct(btf, type))
 		return false;
 	offset = member_offset(btf, &type, "name");
-	if (offset < 0 || info->offset + offset + NAME_SIZE > data->d_size)
+	if (offset < 0 || info->offset + offset + NAME_SIZE > file->section_size)
 		return false;
-	snprintf(ops->name, NAME_SIZE, "%s", (char *)data->d_buf + info->offset + offset);
+	snprintf(ops->name, NAME_SIZE, "%s", file->section + info->offset + offset);
 	ops->map = bpf_object__find_map_by_name(object,
 						btf__name_by_offset(btf, variable->name_off));
 
@@ -517,8 +571,8 @@ static bool read_ops(const struct bpf_object *object, const struct btf_var_secin
 }
 
 /* Fills ops with the congestion controls of an object, and returns their number. */
-static size_t list_ops(const struct bpf_object *object, const Elf_Data *data, struct ops *ops,
-		       size_t most)
+static size_t list_ops(const struct bpf_object *object, const struct ops_file *file,
+		       struct ops *ops, size_t most)
 {
 	const struct btf *btf = bpf_object__btf(object);
 	int section = btf__find_by_name_kind(btf, OPS_SECTION, BTF_KIND_DATASEC);
@@ -526,8 +580,8 @@ static size_t list_ops(const struct bpf_object *object, const Elf_Data *data, st
 	size_t count = 0;
 	__u16 i;
 
-	for (i = 0; data && type && i < btf_vlen(type) && count < most; i++)
-		if (read_ops(object, btf_var_secinfos(type) + i, data, ops + count))
+	for (i = 0; file->section && type && i < btf_vlen(type) && count < most; i++)
+		if (read_ops(object, btf_var_secinfos(type) + i, file, ops + count))
 			count++;
 
 	return count;
@@ -540,7 +594,8 @@ static int choose_ops(struct ops *ops, size_t count, const char *file, const cha
 	size_t i;
 
 	for (i = 0; i < count; i++) {
-		if (name && (!strcmp(ops[i].name, name) || !strcmp(bpf_map__name(ops[i].map), name))) {
+		if (name && (!strcmp(ops[i].name, name) ||
+			     !strcmp(bpf_map__name(ops[i].map), name))) {
 			ops[0] = ops[i];
 			return 0;
 		}
@@ -562,17 +617,15 @@ static int find_ops(const struct bpf_object *object, const char *file, const cha
 		    struct ops *found)
 {
 	struct ops ops[MOST_OPS];
-	int fd = open(file, O_RDONLY), err;
-	Elf *elf = NULL;
+	struct ops_file read;
+	int err;
 
-	if (fd >= 0 && elf_version(EV_CURRENT) != EV_NONE)
-		elf = elf_begin(fd, ELF_C_READ, NULL);
-	err = choose_ops(ops, list_ops(object, read_ops_section(elf), ops, MOST_OPS), file, name);
+	if (read_ops_file(file, &read))
+		return FAILED;
+	err = choose_ops(ops, list_ops(object, &read, ops, MOST_OPS), file, name);
 	if (!err)
 		*found = ops[0];
-	elf_end(elf);
-	if (fd >= 0)
-		close(fd);
+	free(read.bytes);
 
 	return err;
 }
@@ -865,7 +918,7 @@ static int print_usage(FILE *out)
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-6s %-22s %s\n", commands[i].name, commands[i].arguments,
 			commands[i].help);
-	fputs("\n  -m, --map NAME                load the congestion control, or map, of this name\n"
+	fputs("\n  -m, --map NAME                load the congestion control or map of this name\n"
 	      "  -v, --verbose                 print messages of libbpf and the verifier\n"
 	      "  -h, --help\n", out);
 

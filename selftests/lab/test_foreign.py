@@ -79,8 +79,8 @@ def test_one_of_an_objects_two_congestion_controls_is_registered(object_, geo, t
     """The one that --cc names; the loader asks for a name, if there is none."""
     path = object_("-DSECOND")
     for cc in ("flat", "curve"):
-        run = play(geo(cc, bytes=100_000, after=["cat /proc/sys/net/ipv4/tcp_available_congestion_control"
-                                                 " > $OUT/available"]), (foreign.OBJECT, path), ccs=[cc])
+        names = "cat /proc/sys/net/ipv4/tcp_available_congestion_control > $OUT/available"
+        run = play(geo(cc, bytes=100_000, after=[names]), (foreign.OBJECT, path), ccs=[cc])
         assert run.json("flow-0.json")["cc"] == cc
         assert len({"flat", "curve"} & set(run.read("available").decode().split())) == 1
     script = ("mount -t bpf none /sys/fs/bpf\n! ./satcc-bpf load curve.bpf.o 2> /run/out/said\n"

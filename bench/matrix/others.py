@@ -58,11 +58,11 @@ for file in *.ko; do
     case $module in
     tcp_*)
         echo ${module#tcp_} > /proc/sys/net/ipv4/tcp_congestion_control || exit 1
-        nc -l -p 5001 > /run/got &
+        nc -l -p 5001 -e sh -c 'cat > /run/got' &
         sleep 1
-        dd if=/dev/zero bs=1000 count=3000 2>/dev/null | nc 127.0.0.1 5001
+        nc 127.0.0.1 5001 -e dd if=/dev/zero bs=1000 count=3000 2>/dev/null
         wait $!
-        [ "$(wc -c < /run/got)" = 3000000 ] || exit 1
+        [ "$(wc -c < /run/got)" = 3000000 ] || { echo "$module has sent $(wc -c < /run/got)"; exit 1; }
         echo cubic > /proc/sys/net/ipv4/tcp_congestion_control ;;
     *) [ -d /sys/kernel/tracing/events/satcc ] || exit 1 ;;
     esac

@@ -521,7 +521,7 @@ static u32 satcc_probe_step(const struct satcc *ca, u32 n)
 	if (ca->w >= most)
 		return 0;
 
-	return min3(step << n, (u64)ca->w / (fast ? 2 : 4) + 1, (u64)most - ca->w);
+	return min3(step << n, (u64)(ca->w / (fast ? 2 : 4)) + 1, (u64)most - ca->w);
 }
 
 /* Grow W when segments were delivered and the flight filled W. With a queue W grows only in

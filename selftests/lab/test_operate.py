@@ -77,8 +77,8 @@ def test_a_modules_parameters_are_set(played):
 
 def test_a_refused_value_leaves_all_as_they_were(played):
     assert "queue_ms=1001 is out of bounds" in text(played, "refused-by-satcc")
-    assert re.fullmatch(r"satcc: cannot set /sys/module/tcp_satcc/parameters/queue_ms to 1001: .*; "
-                        r"nothing has changed: hoe=0 queue_ms=40\n", text(played, "refused-by-kernel"))
+    assert re.search(r"\nsatcc: cannot set /sys/module/tcp_satcc/parameters/queue_ms to 1001: .*; "
+                     r"nothing has changed: hoe=0 queue_ms=40\n\Z", text(played, "refused-by-kernel"))
     assert text(played, "after-refusals") == text(played, "after-set")
 
 
@@ -97,8 +97,7 @@ def test_what_holds_a_module_is_named(played):
 def test_a_bpf_object_is_loaded_set_and_unloaded(played):
     assert played.json("loaded.json") == [{"policy": "ibk", "parameters": {"k": "7", "pacing": "1"}}]
     assert text(played, "set-object") == "k=9 is in force (was 7)\n"
-    assert re.search(r"out of bounds: 1 to 255; ibk is loaded again as it was$",
-                     text(played, "refused-object").strip())
+    assert "\nsatcc: k=300 is out of bounds; ibk has:\n" in text(played, "refused-object")
     state = played.json("object.json")
     assert state["bpf"] == [{"policy": "ibk", "parameters": {"k": "9", "pacing": "1"}}]
     assert "ibk" in state["allowed"] and "ibk" not in [each["policy"] for each in state["modules"]]
@@ -107,10 +106,10 @@ def test_a_bpf_object_is_loaded_set_and_unloaded(played):
 
 # ---- how a connection started ----------------------------------------------
 
-@pytest.mark.parametrize("cc, reason", [("reno", "recovery"), ("satcc", "ack")])
+@pytest.mark.parametrize("cc, reason", [("reno", "recovery"), ("hybla_full", "ack")])
 def test_the_start_is_the_captures(lab, geo, tmp_path, cc, reason):
-    """A short queue: reno's slow start overflows it, satcc's ends before that."""
-    run = lab.run(geo(cc, rate_mbit=10, queue_bdp=0.3, seconds=15, trace=EVENTS,
+    """A short queue: reno's slow start overflows it, hybla_full's ends before that."""
+    run = lab.run(geo(cc, rate_mbit=2, queue_bdp=0.3, seconds=15, trace=EVENTS,
                       modules={"satcc_log": {}}))
     path = tmp_path / "log.tsv"
     assert satcc_log("decode", run.folder, "-o", path).returncode == 0

@@ -255,7 +255,7 @@ class Log:
     def sent(self, t_s, number, **more):
         """The number-th segment of data, from 0."""
         self.rows.append({**self.own, **SEGMENT, "t_s": t_s, "seq_rel": 1 + number * MSS,
-                          "sent_orig": number * MSS, **more})
+                          "sent_orig": (number + 1) * MSS, **more})
 
     def changed(self, t_s, cwnd, ssthresh, reason, cwnd_old):
         self.rows.append({**self.own, "t_s": t_s, "ev": "cwnd_changed", "cwnd": cwnd, "reason": reason,

@@ -111,7 +111,7 @@ def write(*_):
     both = {{"cookie": 7, "sport": sys.argv[3], "daddr": "192.0.2.2", "cc": "cubic"}}
     with open(sys.argv[5], "w") as file:
         for row in (dict(t_s=0, ev="segment_sent", ca_state="Open", srtt_us=600000, len=1448, seq_rel=1,
-                         segs=1, retrans=0, sent_orig=0),
+                         segs=1, retrans=0, sent_orig=1448),
                     dict(t_s=1.2, ev="cwnd_changed", ca_state="Recovery", cwnd=44, ssthresh=31,
                          reason="recovery")):
             print(json.dumps({{**both, **row}}), file=file)

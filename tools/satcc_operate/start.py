@@ -54,7 +54,7 @@ class Reader:
         if not size:
             return
         if self.is_whole is None:
-            self.is_whole, self.first_s = row["sent_orig"] == "0", now
+            self.is_whole, self.first_s = int(row["sent_orig"]) <= size, now
         self.mss = max(self.mss, -(-size // max(int(row["segs"]), 1)))
         if row["retrans"] == "1":
             self.repeats.append((begin, begin + size))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A finished run: its scenario, its files, and their contents."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re

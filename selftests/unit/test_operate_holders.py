@@ -7,8 +7,10 @@ allowed, and so can be a namespace's default, stands for one of the pack.
 
 import contextlib
 import os
+import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -28,6 +30,9 @@ def container():
                           text=True) as process:
         try:
             assert process.stdout.readline() == "ready\n"
+            comm = pathlib.Path(f"/proc/{process.pid}/comm")
+            while comm.read_text(encoding="utf-8") != "sleep\n":    # the shell has not become sleep yet
+                time.sleep(0.01)
             yield process
         finally:
             process.kill()

@@ -533,21 +533,22 @@ static u32 satcc_probe_step(const struct satcc *ca, u32 n)
 static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
 			 bool queue)
 {
-	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked), n = ca->quiet_rounds, step;
+	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked), n = ca->quiet_rounds;
 	bool waits = ca->epoch.w_max && n <= SATCC_WAIT_ROUNDS;
+	u32 step, cubic;
 
 	if (!acked || rs->prior_in_flight + SATCC_SLACK + ca->w / 8 < ca->w)
 		return;
 	if (queue && (ca->mode != SATCC_SHARED ||
 		      before(rs->prior_delivered, ca->epoch.cut_delivered)))
 		return;
+	/* In this order, because the BPF verifier takes the other for too complex. */
+	step = satcc_probe_step(ca, ca->epoch.w_max && !waits ? n - SATCC_WAIT_ROUNDS : n);
 	if (queue || waits) {
-		step = satcc_cubic_step(tcp_sk(sk), ca);
-		if (ca->mode == SATCC_ALONE)
-			step = min(step, satcc_probe_step(ca, n));
+		cubic = satcc_cubic_step(tcp_sk(sk), ca);
+		step = ca->mode == SATCC_ALONE ? min(step, cubic) : cubic;
 	} else {
 		ca->epoch.w_begin = 0;
-		step = satcc_probe_step(ca, ca->epoch.w_max ? n - SATCC_WAIT_ROUNDS : n);
 	}
 	satcc_earn(ca, step, acked);
 }

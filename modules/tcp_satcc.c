@@ -461,15 +461,16 @@ static void satcc_earn(struct satcc *ca, u32 step, u32 acked)
 	ca->credit = credit;
 }
 
-/* Returns the third root of x, rounded down. x: below 2^62. Computes bit by bit. */
+/* Returns the third root of x, rounded down. x: below 2^62. Computes bit by bit, without a
+ * branch, which would double the paths that the BPF verifier follows: x - more^3 fits an s64.
+ */
 static u32 satcc_cbrt(u64 x)
 {
 	u32 root = 0, bit, more;
 
 	for (bit = 1 << 20; bit; bit >>= 1) {
 		more = root + bit;
-		if ((u64)more * more * more <= x)
-			root = more;
+		root += bit & ~(u32)((s64)(x - (u64)more * more * more) >> 63);
 	}
 
 	return root;

@@ -108,7 +108,7 @@ def test_a_bpf_object_is_loaded_set_and_unloaded(played):
 
 @pytest.mark.parametrize("cc, reason", [("reno", "recovery"), ("hybla_full", "ack")])
 def test_the_start_is_the_captures(lab, geo, tmp_path, cc, reason):
-    """What a short queue drops in the first five RTTs is sent again; an ACK ends hybla_full's slow start."""
+    """What a short queue drops in five RTTs is sent again; an ACK ends hybla_full's slow start."""
     run = lab.run(geo(cc, rate_mbit=2, queue_bdp=0.3, seconds=15, trace=EVENTS,
                       modules={"satcc_log": {}}))
     path = tmp_path / "log.tsv"

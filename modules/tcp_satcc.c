@@ -75,8 +75,8 @@
  * - satcc does not detect a queue that delays by less than thr / 2, such as CoDel's on a
  *   long path. It takes the drops there as random, up to tolerate_pct. It reacts to marks.
  * - It takes a queue that was there before the flow as part of the path: RTT_min includes
- *   that queue until the other flows drain it. Ten satcc flows on 10 Mbit/s and 40 ms lose
- *   four times as much as ten CUBIC flows (simulator).
+ *   that queue until the other flows drain it. Ten satcc flows that start together on 10
+ *   Mbit/s and 40 ms lose three times as much as ten CUBIC flows.
  * - It does not get its share beside CUBIC in a queue of 4 BDP or more. At 250 ms it does
  *   not leave Reno its share, and neither does CUBIC.
  *
@@ -536,20 +536,20 @@ static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sa
 {
 	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked), n = ca->quiet_rounds;
 	bool waits = ca->epoch.w_max && n <= SATCC_WAIT_ROUNDS;
-	u32 step, cubic;
+	u32 step;
 
 	if (!acked || rs->prior_in_flight + SATCC_SLACK + ca->w / 8 < ca->w)
 		return;
 	if (queue && (ca->mode != SATCC_SHARED ||
 		      before(rs->prior_delivered, ca->epoch.cut_delivered)))
 		return;
-	/* In this order, because the BPF verifier takes the other for too complex. */
-	step = satcc_probe_step(ca, ca->epoch.w_max && !waits ? n - SATCC_WAIT_ROUNDS : n);
 	if (queue || waits) {
-		cubic = satcc_cubic_step(tcp_sk(sk), ca);
-		step = ca->mode == SATCC_ALONE ? min(step, cubic) : cubic;
+		step = satcc_cubic_step(tcp_sk(sk), ca);
+		if (ca->mode == SATCC_ALONE)
+			step = min(step, satcc_probe_step(ca, n));
 	} else {
 		ca->epoch.w_begin = 0;
+		step = satcc_probe_step(ca, ca->epoch.w_max ? n - SATCC_WAIT_ROUNDS : n);
 	}
 	satcc_earn(ca, step, acked);
 }

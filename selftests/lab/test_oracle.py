@@ -278,7 +278,7 @@ MUTANTS = {
          "return ca->p_q16 && (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt(mean_q8 << 8));",
          "return lost && mean_q8 + 1;"),
         ("CUBIC's growth after a loss has no bound", "modules/tcp_satcc.c",
-         "step = ca->mode == SATCC_ALONE ? min(step, cubic) : cubic;", "step = cubic;"),
+         "step = min(step, satcc_probe_step(ca, n));", ";"),
     ],
 }
 

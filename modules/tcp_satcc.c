@@ -528,15 +528,14 @@ static u32 satcc_probe_step(const struct satcc *ca, u32 n)
 /* Grow W when segments were delivered and the flight filled W. With a queue W grows only in
  * SHARED, and not before the segments in flight at the last cut are acknowledged. In ALONE it
  * never grows faster than in PROBE: HOLD does not restart CUBIC's clock, so the flow that had
- * a loss would take the link. Without this bound one of two satcc flows, started .1 s apart
- * at 10 Mbit/s and 250 ms, has 9.4 Mbit/s and the other .1 (simulator).
+ * a loss would take the link. Without this bound one of two satcc flows, started 50 ms apart
+ * at 10 Mbit/s and 200 ms, has 9.4 Mbit/s and the other .5 (lab).
  */
 static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
 			 bool queue)
 {
-	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked), n = ca->quiet_rounds;
+	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked), n = ca->quiet_rounds, step;
 	bool waits = ca->epoch.w_max && n <= SATCC_WAIT_ROUNDS;
-	u32 step;
 
 	if (!acked || rs->prior_in_flight + SATCC_SLACK + ca->w / 8 < ca->w)
 		return;

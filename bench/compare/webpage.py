@@ -38,10 +38,10 @@ def long_view(data: dict, folder: Path) -> dict:
         narrow = render_svg(goodput_dots(data, 4.0))
     path = folder / f"{slug(fast['name'])}-loss.svg"
     path.write_bytes(wide)
-    own = long_tables(data)
+    tables = long_tables(data)
     return {"name": fast["name"], "id": slug(fast["name"]) + "-loss",
             "flows": fast["flows"], "seconds": fast["seconds"],
-            "facts": link_facts(fast), "tables": own, "best": best_rows(own[0]),
+            "facts": link_facts(fast), "tables": tables, "best": best_rows(tables[0]),
             "buffers": buffer_note(fast), "file": f"plots/{path.name}",
             "runs": list(long_runs(fast)),
             "wide": data_uri(wide), "narrow": data_uri(narrow)}
@@ -154,10 +154,10 @@ def link_facts(link: dict) -> list[str]:
 
 def link_view(data: dict, link: dict, plots: Path) -> dict:
     """The template's data for one link."""
-    own = link_tables(link, data)
+    tables = link_tables(link, data)
     return {"name": link["name"], "id": slug(link["name"]),
             "facts": link_facts(link),
-            "tables": own, "best": best_rows(own[0]),
+            "tables": tables, "best": best_rows(tables[0]),
             "plots": list(write_plots(data, link, plots)),
             "runs": [*transfer_runs(link), *bulk_runs(link)]}
 

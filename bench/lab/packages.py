@@ -369,11 +369,11 @@ def cross_release(series: str, architecture: str) -> str:
     flavour, _ = ARCHITECTURES[architecture]
     update(architecture)
     names = _apt("apt-cache", "pkgnames", f"linux-headers-{series}.", suite=architecture).split()
-    found = [match for name in names
-             if (match := re.fullmatch(rf"linux-headers-(\d+\.\d+\.\d+-(\d+)-{flavour})", name))]
-    if not found:
+    kernels = [match for name in names
+               if (match := re.fullmatch(rf"linux-headers-(\d+\.\d+\.\d+-(\d+)-{flavour})", name))]
+    if not kernels:
         raise LabError(f"no packaged kernel {series} for {architecture}")
-    return max(found, key=lambda match: int(match[2]))[1]
+    return max(kernels, key=lambda match: int(match[2]))[1]
 
 
 def cross_root(release: str, architecture: str) -> Path:

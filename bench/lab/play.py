@@ -152,8 +152,8 @@ class Lab:
             ) -> dict[str, bytes]:
         """The files for the guest's working directory; the arguments are run()'s."""
         loaded = foreign.used(scenario, self.added)
-        made = job.files(scenario, first=[*foreign.lines(loaded), *first], release=self.image.release)
-        return {**made, **foreign.files(loaded), **extra}
+        files = job.files(scenario, first=[*foreign.lines(loaded), *first], release=self.image.release)
+        return {**files, **foreign.files(loaded), **extra}
 
     @staticmethod
     def _kept(scenario: Scenario, folder: Path, may_miss: bool) -> Run | None:

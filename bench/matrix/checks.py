@@ -403,7 +403,7 @@ def read_tests(text: str, status: int) -> None:
 OBJECTS = """\
 mount -t bpf none /sys/fs/bpf
 for policy in POLICIES; do
-    satcc-bpf load $policy.bpf.o 2> /run/out/said || exit 0
+    satcc-bpf load $policy.bpf.o 2> /run/out/errors || exit 0
     grep -qw $policy /proc/sys/net/ipv4/tcp_available_congestion_control
     satcc-bpf list | grep -q "^$policy BPF"
     satcc-bpf unload $policy
@@ -421,8 +421,8 @@ def bpf_load(kernel: Kernel) -> None:
         left = machine.run_job(kernel.bpf_lab.snapshot, files, console_log(kernel, "bpf")).files
     except LabError as error:
         raise Finding(str(error)) from None
-    if said := left["said"].decode().strip():
-        raise Finding(said.removeprefix("satcc-bpf: "))
+    if errors := left["errors"].decode().strip():
+        raise Finding(errors.removeprefix("satcc-bpf: "))
     read_loaded(left, names)
 
 
@@ -430,12 +430,12 @@ def bpf_packets(kernel: Kernel) -> None:
     """With random loss and one seed; `make bpf-compare` has more."""
     plan = pairs.load()
     try:
-        found = [pairs.judge(kernel.bpf_lab, plan, pairs.Pair(policy, link.name, 1))
-                 for link in plan.link if link.ber for policy in bpf.policies()]
+        verdicts = [pairs.judge(kernel.bpf_lab, plan, pairs.Pair(policy, link.name, 1))
+                    for link in plan.link if link.ber for policy in bpf.policies()]
     except LabError as error:
         raise Finding(str(error)) from None
-    if differing := [verdict for verdict in found if verdict.comparison.kind != pairs.SAME]:
-        raise Finding(f"{pairs.cell(found)}: {', '.join(verdict.where for verdict in differing)}")
+    if differing := [verdict for verdict in verdicts if verdict.comparison.kind != pairs.SAME]:
+        raise Finding(f"{pairs.cell(verdicts)}: {', '.join(verdict.where for verdict in differing)}")
 
 
 # ---- the columns -----------------------------------------------------------

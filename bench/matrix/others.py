@@ -113,11 +113,12 @@ class Crossed(Kernel):
                 (stage / "bin" / name).symlink_to("busybox")
             image.write_cpio(stage, initramfs)
             try:
-                said = once.printed(tree / "boot" / f"vmlinuz-{self.release}", initramfs,
-                                    {"run": TRANSFER.encode(), **files}, architecture=self.architecture)
+                output = once.printed(tree / "boot" / f"vmlinuz-{self.release}", initramfs,
+                                      {"run": TRANSFER.encode(), **files},
+                                      architecture=self.architecture)
             except LabError as error:
                 raise Finding(str(error)) from None
-        read_loaded({"loaded": said.replace("loaded ", "").encode()}, expected_modules())
+        read_loaded({"loaded": output.replace("loaded ", "").encode()}, expected_modules())
 
 
 KINDS = {"clang": Clang, "arm64": Crossed, "i386": Crossed}

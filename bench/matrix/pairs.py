@@ -85,15 +85,19 @@ def _sack_blocks(header: bytes, base: int) -> list[int]:
     return pcap.unwrap(edges, base).tolist()
 
 
-def described(mine: pcap.Packets, others: pcap.Packets | None) -> list[tuple]:
-    """All of a direction's packets but their times and time stamps, with sequence numbers from 0."""
-    columns = [pcap.unwrap(mine.seq, mine.seq[0]), mine.length, mine.flags, mine.window, mine.wire]
-    if others is None:
+def described(packets: pcap.Packets, reverse: pcap.Packets | None) -> list[tuple]:
+    """Each packet of a direction without its times and time stamps, with sequence numbers from 0.
+
+    reverse: the packets of the other direction, from whose first its acknowledgments count.
+    """
+    columns = [pcap.unwrap(packets.seq, packets.seq[0]), packets.length, packets.flags, packets.window,
+               packets.wire]
+    if reverse is None:
         return [tuple(row) for row in np.array(columns).T.tolist()]
-    acked = (mine.flags & pcap.ACK) != 0
-    columns.append(np.where(acked, pcap.unwrap(mine.ack, others.seq[0]), 0))
-    return [(*row, *_sack_blocks(header, others.seq[0]))
-            for row, header in zip(np.array(columns).T.tolist(), mine.raw)]
+    acked = (packets.flags & pcap.ACK) != 0
+    columns.append(np.where(acked, pcap.unwrap(packets.ack, reverse.seq[0]), 0))
+    return [(*row, *_sack_blocks(header, reverse.seq[0]))
+            for row, header in zip(np.array(columns).T.tolist(), packets.raw)]
 
 
 @dataclass(frozen=True)
@@ -117,17 +121,17 @@ class Comparison:
 
 def compare(one: Run, two: Run) -> Comparison:
     same, alike, late = True, [], 0
-    for mine, theirs in ((one.sender, two.sender), (one.bottleneck, two.bottleneck)):
-        for number, ((first, first_others), (second, second_others)) in enumerate(
-                zip(sides(mine), sides(theirs))):
-            left, right = described(first, first_others), described(second, second_others)
+    for capture, other in ((one.sender, two.sender), (one.bottleneck, two.bottleneck)):
+        for number, ((first, first_reverse), (second, second_reverse)) in enumerate(
+                zip(sides(capture), sides(other))):
+            left, right = described(first, first_reverse), described(second, second_reverse)
             same &= left == right
             count = next((at for at, (a, b) in enumerate(zip(left, right)) if a != b),
                          min(len(left), len(right)))
             alike.append(count)
             if count and not number:        # the receiver's times are not the policy's
-                late = max(late, np.abs((first.t[:count] - mine.t[0])
-                                        - (second.t[:count] - theirs.t[0])).max())
+                late = max(late, np.abs((first.t[:count] - capture.t[0])
+                                        - (second.t[:count] - other.t[0])).max())
     return Comparison(same, alike[0], int(late))
 
 
@@ -163,11 +167,11 @@ class Verdict:
         return f"{self.pair.policy} over {self.pair.link}"
 
     def __str__(self) -> str:
-        pair, found = self.pair, self.comparison
-        what = (f"{pair.policy}, {pair.link}, seed {pair.seed}: {found.kind}, "
-                f"up to {found.late_ns / 1e6:.3f} ms")
-        if not found.same:
-            what += f", after {found.alike} of the sender's"
+        pair, comparison = self.pair, self.comparison
+        what = (f"{pair.policy}, {pair.link}, seed {pair.seed}: {comparison.kind}, "
+                f"up to {comparison.late_ns / 1e6:.3f} ms")
+        if not comparison.same:
+            what += f", after {comparison.alike} of the sender's"
         if self.shift:
             what += f"; the module does so too if it begins {self.shift} commands later"
         return what if self.explained else f"{what}; not explained by microseconds"
@@ -188,19 +192,19 @@ def transfer(plan: Plan, pair: Pair) -> Scenario:
 
 def judge(lab: Lab, plan: Plan, pair: Pair) -> Verdict:
     """Play a pair's runs, or take the kept ones, and compare them.  Raises LabError."""
-    made = bpf.files(bpf.build(OBJECTS_FROM), pair.policy)
+    files = bpf.files(bpf.build(OBJECTS_FROM), pair.policy)
     as_module = bpf.as_module(pair.policy)
 
     def play(*first: str) -> Run:
-        return lab.run(transfer(plan, pair), made, first=first)
+        return lab.run(transfer(plan, pair), files, first=first)
 
     object_ = play(*bpf.as_object(pair.policy))
-    found = compare(play(*as_module), object_)
-    if found.kind == SAME:
-        return Verdict(pair, found)
+    comparison = compare(play(*as_module), object_)
+    if comparison.kind == SAME:
+        return Verdict(pair, comparison)
     same = (shift for shift in SHIFTS
             if compare(play(*as_module, *[":"] * shift), object_).kind == SAME)
-    return Verdict(pair, found, next(same, 0))
+    return Verdict(pair, comparison, next(same, 0))
 
 
 def verdicts(plan: Plan, series: str, seeds: int) -> Iterator[Verdict]:
@@ -216,10 +220,10 @@ def verdicts(plan: Plan, series: str, seeds: int) -> Iterator[Verdict]:
             raise
 
 
-def cell(found: list[Verdict]) -> str:
+def cell(group: list[Verdict]) -> str:
     """The pairs of a policy, a link and a kernel in a cell of the table."""
-    counts = Counter(verdict.comparison.kind for verdict in found)
-    unexplained = sum(not verdict.explained for verdict in found)
-    return "; ".join([f"{counts[SAME]} of {len(found)} {SAME}",
+    counts = Counter(verdict.comparison.kind for verdict in group)
+    unexplained = sum(not verdict.explained for verdict in group)
+    return "; ".join([f"{counts[SAME]} of {len(group)} {SAME}",
                       *(f"{counts[kind]} {kind}" for kind in (TIMES, PACKETS) if counts[kind]),
                       *([f"{unexplained} not explained"] if unexplained else [])])

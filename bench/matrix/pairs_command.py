@@ -24,12 +24,12 @@ def work(arguments) -> int:
     seeds = arguments.seeds or plan.seeds
     rows = []
     for series in arguments.series or plan.series:
-        found = []
+        verdicts = []
         for verdict in pairs.verdicts(plan, series, seeds):
-            found.append(verdict)
+            verdicts.append(verdict)
             console.print(f"{series}: {verdict}", soft_wrap=True, markup=False)
         for link in plan.link:
-            cells = [pairs.cell([verdict for verdict in found if
+            cells = [pairs.cell([verdict for verdict in verdicts if
                                  (verdict.pair.policy, verdict.pair.link) == (policy, link.name)])
                      for policy in bpf.policies()]
             rows.append([packages.kernel_release(series), link.name, *cells])

@@ -31,11 +31,11 @@ def filled(text: str, name: str, lines: str, source: str) -> str:
     if [block[2] for block in BLOCK.finditer(text)].count(name) != 1:
         raise ValueError(f"{PAGE.name} has not one table {name}")
 
-    def made(block) -> str:
-        begin, found, _, end = block.groups()
-        return f"{begin}\n{lines}\n({source}.)\n\n{end}" if found == name else block[0]
+    def new_block(block) -> str:
+        begin, block_name, _, end = block.groups()
+        return f"{begin}\n{lines}\n({source}.)\n\n{end}" if block_name == name else block[0]
 
-    return BLOCK.sub(made, text)
+    return BLOCK.sub(new_block, text)
 
 
 def written(text: str, rows: list[dict], emulator: str, commit: str | None) -> str:

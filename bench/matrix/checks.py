@@ -407,7 +407,7 @@ for policy in POLICIES; do
     grep -qw $policy /proc/sys/net/ipv4/tcp_available_congestion_control
     satcc-bpf list | grep -q "^$policy BPF"
     satcc-bpf unload $policy
-    ! grep -qw $policy /proc/sys/net/ipv4/tcp_available_congestion_control
+    if grep -qw $policy /proc/sys/net/ipv4/tcp_available_congestion_control; then exit 1; fi
     echo $policy >> /run/out/loaded
 done
 """

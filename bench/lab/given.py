@@ -34,7 +34,7 @@ def take(kernel: str) -> str:
     tree = _of_package(Path(kernel)) if kernel.endswith(".deb") else _of_files(*kernel.split(",", 1))
     releases = [path.name.removeprefix("vmlinuz-") for path in tree.glob("boot/vmlinuz-*")]
     if len(releases) != 1 or not (tree / "lib/modules" / releases[0] / "modules.order").exists():
-        raise LabError(f"{kernel}: no boot/vmlinuz-RELEASE with lib/modules/RELEASE")
+        raise LabError(f"{kernel}: no boot/vmlinuz-RELEASE with lib/modules/RELEASE, or several")
     _trees[releases[0]] = tree
     return releases[0]
 

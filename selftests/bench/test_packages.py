@@ -60,6 +60,10 @@ def test_another_suite_is_asked_only_for_its_own_series(archive, series, release
     assert packages.kernel_release(series) == release and archive == suites
 
 
+def test_a_release_is_taken_as_it_is(archive):
+    assert packages.kernel_release("6.1.0-1-amd64") == "6.1.0-1-amd64" and not archive
+
+
 def test_a_kernel_is_of_the_first_suite_that_has_it(archive):
     assert packages.suite_of("6.1.0-56-amd64") == "" and archive == [""]
     assert packages.suite_of("5.10.0-46-amd64") == "bullseye"

@@ -54,6 +54,13 @@ def test_packets_are_compared_from_the_first_on(times, lengths, wanted):
     assert (found.kind, found.alike, found.late_ns) == wanted
 
 
+def test_a_segment_sent_again_is_another_packet():
+    sent, again = capture([0, 10, 20], [5, 5, 5]), capture([0, 10, 20], [5, 5, 5])
+    again.sender.seq = again.sender.seq - [0, 5, 5]
+    comparison = pairs.compare(sent, again)
+    assert (comparison.kind, comparison.alike) == (PACKETS, 1)
+
+
 class Recorder:
     """A lab that returns the shell lines of a run in place of the run."""
 

@@ -42,7 +42,8 @@
  *   other loss that p explains  W is cut as in HOLD; PROBE waits
  *   any other loss              W *= 0.7
  *   ECN mark, local drop        W *= 0.7 at any q
- *   timeout                     W *= 0.7; cwnd starts at 1 and grows to W by slow start
+ *   timeout                     W *= 0.7; cwnd starts at 1 and grows to W by slow start; after
+ *                               two round trips without a queue it jumps to W/2
  *
  * p explains at most 2 m + 2 sqrt(m) losses, where m is p times the segments of this round
  * trip. The flow reacts once per round trip, and while p = 0 once per recovery, because a
@@ -77,6 +78,8 @@
  * - It takes a queue that was there before the flow as part of the path: RTT_min includes
  *   that queue until the other flows drain it. Ten satcc flows that start together on 10
  *   Mbit/s and 40 ms lose three times as much as ten CUBIC flows.
+ * - Where the link grants a rate for what is in the queue (bandwidth on demand), it asks for
+ *   little, because it keeps the queue short.
  * - It does not get its share beside CUBIC in a queue of 4 BDP or more. At 250 ms it does
  *   not leave Reno its share, and neither does CUBIC.
  *
@@ -234,6 +237,12 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 
 /* W after idle (RFC 6928). */
 #define SATCC_W_RESTART		10
+
+/* After a timeout, this many round trips without a queue show that the path is back, and cwnd
+ * jumps to W/2, paced. With 1 s of outage each 15 s, at 10 Mbit/s and 600 ms, where slow start
+ * takes nine round trips, a flow gets 7.2 Mbit/s with the jump and 5.7 without (lab).
+ */
+#define SATCC_JUMP_ROUNDS	2
 
 /* W counts as filled when at least W - W/8 - SATCC_SLACK segments are in flight. */
 #define SATCC_SLACK		4
@@ -854,19 +863,24 @@ static void satcc_update_bw(struct satcc *ca, const struct rate_sample *rs)
 		ca->bw[0] = max_t(u64, ca->bw[0], min_t(u64, bw, U32_MAX));
 }
 
-/* Set cwnd to W. After a timeout and after idle cwnd grows to W by slow start. While more than
- * W is in flight, cwnd falls with each delivery.
+/* Set cwnd to W. After a timeout and after idle cwnd grows to W by slow start; after a timeout
+ * it jumps to W/2 when the path has shown no queue. While more than W is in flight, cwnd falls
+ * with each delivery.
  */
 static void satcc_set_cwnd(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 flight = tcp_packets_in_flight(tp), w = min(ca->w, tp->snd_cwnd_clamp);
+	bool timeout = inet_csk(sk)->icsk_ca_state == TCP_CA_Loss;
 	u32 cwnd = w, credit;
 
 	if (ca->ramp) {
-		cwnd = min(tcp_snd_cwnd(tp) + rs->acked_sacked, w);
+		cwnd = tcp_snd_cwnd(tp) + rs->acked_sacked;
+		if (timeout && ca->quiet_rounds >= SATCC_JUMP_ROUNDS)
+			cwnd = max(cwnd, w / 2);
+		cwnd = min(cwnd, w);
 		if (cwnd == w)
-			ca->ramp = inet_csk(sk)->icsk_ca_state == TCP_CA_Loss;
+			ca->ramp = timeout;
 	} else if (flight >= w && ca->mode != SATCC_START) {
 		credit = ca->shrink_credit + rs->acked_sacked * SATCC_SHRINK_EIGHTHS;
 		cwnd = flight + max_t(u32, credit / 8, rs->losses > 0);

@@ -34,7 +34,7 @@ MAX_RTT_US, BW_ONE = 1 << 24, 1 << 24
 HOE_POINTS, HOE_MIN_POINTS, HOE_PKTS, HOE_US, HOE_SPAN_US = 32, 3, 64, 1 << 22, 1000
 W_MIN, W_RESTART, SLACK, BLOCK = 2, 10, 4, 16
 CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
-PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH = 25_000, 4, 16, 6, 4, 3, 3
+PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
 P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART = 256, 1023, 127, 64
 TICK_MS = 8                     # rounding by the core's clock, at both ends of a time
 
@@ -412,9 +412,13 @@ class Satcc(Control):
         flight, w = call.in_flight_old, min(self.w, call.clamp)
         cwnd = w
         if self.ramp:
-            cwnd = min(self.cwnd + call.rs_acked_sacked, w)
+            timeout = call.ca_state_old == LOSS
+            cwnd = self.cwnd + call.rs_acked_sacked
+            if timeout and self.quiet_rounds >= JUMP_ROUNDS:
+                cwnd = max(cwnd, w // 2)
+            cwnd = min(cwnd, w)
             if cwnd == w:
-                self.ramp = int(call.ca_state_old == LOSS)
+                self.ramp = int(timeout)
         elif flight >= w and self.mode != START:
             whole, self.shrink_credit = divmod(self.shrink_credit + 5 * call.rs_acked_sacked, 8)
             cwnd = flight + max(whole, int(call.rs_losses > 0))

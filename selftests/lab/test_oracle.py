@@ -279,6 +279,8 @@ MUTANTS = {
          "return lost && mean_q8 + 1;"),
         ("CUBIC's growth after a loss has no bound", "modules/tcp_satcc.c",
          "step = min(step, satcc_probe_step(ca, n));", ";"),
+        ("a timeout's jump waits for a third round trip", "modules/tcp_satcc.c",
+         "#define SATCC_JUMP_ROUNDS\t2", "#define SATCC_JUMP_ROUNDS\t3"),
     ],
 }
 

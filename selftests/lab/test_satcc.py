@@ -95,17 +95,36 @@ def test_a_mark_reduces(lab, geo):
         assert call.new.w == max(call.old.w * 70 // 100, 2)
 
 
-def test_a_timeout(lab, geo):
-    """3 s without a packet: W is 70 %, and cwnd goes there by no more than was acknowledged."""
-    _, flow_calls = play(lab, geo, seconds=20, change=[from_then_on(8, loss_pct=100), from_then_on(11)])
+def after_a_timeout(lab, geo, **then):
+    """3 s without a packet, and then a path of `then`: the timeout, the ACKs while cwnd grows to W, and
+    of these the ones after which cwnd is larger by more than was acknowledged."""
+    _, flow_calls = play(lab, geo, seconds=20,
+                         change=[from_then_on(8, loss_pct=100), from_then_on(11, **then)])
     number = next(n for n, call in enumerate(flow_calls) if call.call == SET_STATE and call.arg == LOSS)
-    assert flow_calls[number].new.w == flow_calls[number].old.w * 70 // 100
-    assert flow_calls[number].new.ramp
-    ramping = [call for call in acks(flow_calls[number:]) if call.old.ramp]
-    assert len(ramping) > 10
-    for call in ramping:
-        assert call.cwnd == min(call.cwnd_old + call.rs_acked_sacked, call.new.w)
-    assert not flow_calls[-1].new.ramp
+    growing = [call for call in acks(flow_calls[number:]) if call.old.ramp]
+    assert len(growing) > 10
+    return flow_calls[number], growing, [
+        call for call in growing if call.cwnd != min(call.cwnd_old + call.rs_acked_sacked, call.new.w)]
+
+
+def test_a_timeout(lab, geo):
+    """W is 70 %, and cwnd goes there by slow start but for one step: to half of W, when two round trips
+    were without a queue.  A round trip later this many segments have left."""
+    timeout, growing, jumps = after_a_timeout(lab, geo)
+    assert timeout.new.w == timeout.old.w * 70 // 100 and timeout.new.ramp
+    [jump] = jumps
+    assert jump.cwnd == jump.new.w // 2 > 2 * jump.cwnd_old
+    assert jump.t_ns - growing[0].t_ns >= 600e6
+    assert max(call.in_flight for call in growing if call.t_ns < jump.t_ns + 700e6) > jump.new.w // 3
+    assert not growing[-1].new.ramp
+
+
+def test_a_timeout_does_not_jump_while_a_queue_shows(lab, geo):
+    """300 ms more than before look like a queue: cwnd grows by what was acknowledged, until satcc takes
+    the path for a longer one, which is after six round trips."""
+    _, growing, jumps = after_a_timeout(lab, geo, delay_ms=600)
+    assert growing[0].new.min_rtt_us < 650_000 and growing[-1].t_ns - growing[0].t_ns > 5e9
+    assert all(jump.new.min_rtt_us > 890_000 for jump in jumps)
 
 
 def test_idleness(lab, geo):

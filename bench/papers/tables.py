@@ -21,6 +21,7 @@ MISSING = "–"
 # Signs of verdicts, for text and for readers who do not see the colours.
 SIGNS = {REPRODUCED: "=", SAME_ORDER: "≈", NOT: "≠", UNDECIDED: "?", BLIND: "○",
          HOLDS: "✓", UNSURE: "~", FAILS: "✗"}
+LISTED = 6                          # pairs listed with the text of a claim, of each verdict
 NEAR_PCT = 5                        # a value within this of the best counts as equally good
 QUESTIONS = Path(__file__).with_name("questions.toml")
 
@@ -193,19 +194,24 @@ def claim_verdict(claim: dict) -> str:
 
 
 def claim_text(claim: dict) -> str:
-    """The number of pairs for which a claim holds, and those for which it does not."""
+    """The number of pairs for which a claim holds, and those for which it does not.
+
+    Of each kind it lists LISTED pairs at most, and none that only a second seed could make sure.
+    """
     pairs = claim["pairs"]
     if len(pairs) < claim["of"]:
         return f"{len(pairs)} of {claim['of']} measured"
     text = f"holds in {sum(pair['holds'] for pair in pairs)} of {len(pairs)}"
-    for heading, chosen in (
-            ("not surely for", lambda pair: pair["verdict"] == UNSURE),
-            ("not for", lambda pair: pair["verdict"] == FAILS)):
+    for heading, verdict in (("not surely for", UNSURE), ("not for", FAILS)):
         failed = [f"{', '.join(pair['labels'].values())}: {_end(pair['left'])} beside "
                   f"{_end(pair['right'])}"
                   + (f" of {', '.join(pair['beside'])}" if pair["beside"] else "")
-                  for pair in pairs if chosen(pair)]
-        text += f"; {heading} {'; '.join(failed)}" if failed else ""
+                  for pair in pairs if pair["verdict"] == verdict]
+        if verdict == UNSURE and claim["seeds"] == 1 and failed:
+            text += f"; {heading} {len(failed)}, because one seed has no interval"
+        elif failed:
+            more = [f"{len(failed) - LISTED} more"] if len(failed) > LISTED else []
+            text += f"; {heading} {'; '.join(failed[:LISTED] + more)}"
     failed = [text] + [f"of {_number_of(claim['seeds'], 'seed')}"] * bool(claim["seeds"])
     return "; ".join(failed + [f"the paper: “{claim['words']}”"] * bool(claim["words"]))
 

@@ -335,8 +335,19 @@ def test_claims_that_hold_but_not_surely_are_counted_apart(tmp_path):
     claim, = data["experiments"][0]["claims"]
     assert claim["verdict"] == UNSURE
     assert tables.claim_text(claim) == (
+        "holds in 2 of 2; not surely for 2, because one seed has no interval; of 1 seed")
+    claim["seeds"] = 2
+    assert tables.claim_text(claim) == (
         "holds in 2 of 2; not surely for small, Hybla: 2.09 beside 2.1 of Reno; large, Hybla: 9 beside "
-        "30 of Reno; of 1 seed")
+        "30 of Reno; of 2 seeds")
+
+
+def test_a_claims_text_lists_few_pairs(tmp_path):
+    data = data_of(tmp_path, random(), {**VALUES, ("small", "Hybla"): 2.09})
+    claim, = data["experiments"][0]["claims"]
+    claim |= {"seeds": 2, "of": 10, "pairs": claim["pairs"] * 5}
+    text = tables.claim_text(claim)
+    assert text.count(" beside ") == tables.LISTED and "; 4 more; of 2 seeds" in text
 
 
 def test_the_papers_own_words_stand_beside_a_claim(tmp_path):

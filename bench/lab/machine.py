@@ -436,18 +436,16 @@ def _prepare_child(cpu: int):
 
 @contextlib.contextmanager
 def _own_cpu():
-    """Yield the number of a host processor that no other machine of this checkout uses.
+    """Yield the number of a host processor that no other machine uses, of this checkout or another.
 
-    If all are in use, it is one of those.
+    If all are in use, it is one of those.  The lock is the name of an abstract socket.
     """
-    folder = BUILD / "lab" / "cpu"
-    folder.mkdir(parents=True, exist_ok=True)
     cpus = sorted(os.sched_getaffinity(0))
     for cpu in cpus:
-        with (folder / str(cpu)).open("w") as lock:
+        with socket.socket(socket.AF_UNIX) as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                lock.bind(f"\0satcc-lab-cpu-{cpu}")
+            except OSError:
                 continue
             yield cpu
             return

@@ -118,3 +118,15 @@ def test_an_interrupt_tells_the_guests_that_run(one_core):
     with pytest.raises(KeyboardInterrupt):
         pool.run_all(Lab(stops=["long"]), [Item("long", 9), Item("short", 1)], quiet())
     assert machine.interrupted.is_set()
+
+
+def test_machines_of_two_checkouts_have_a_processor_each(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {9001, 9002})
+    with machine._own_cpu() as one:
+        monkeypatch.setattr(machine, "BUILD", tmp_path)
+        with machine._own_cpu() as other:
+            assert {one, other} == {9001, 9002}
+            with machine._own_cpu() as third:
+                assert third in (one, other)
+        with machine._own_cpu() as again:
+            assert again == other

@@ -569,6 +569,48 @@ def test_only_the_routes_own_device_takes_it_away(link, removed):
     assert follow.is_removed(place, f"{link}\n{deleted}\n") == removed
 
 
+@pytest.mark.parametrize("prefix, port, deleted, removed", [
+    (PREFIX, None, f"{PREFIX} dev v0 table 254 proto {fib.PROTOCOL}", True),
+    (PREFIX, None, f"{PREFIX} dev v0 table 254 proto 4", False),
+    (PREFIX, None, f"203.0.112.0/24 dev v0 table 254 proto {fib.PROTOCOL}", False),
+    (PREFIX, None, f"default dev v0 table 254 proto {fib.PROTOCOL}", False),
+    ("default", None, f"default dev v0 table 254 proto {fib.PROTOCOL}", True),
+    ("default", None, f"{PREFIX} dev v0 table 254 proto {fib.PROTOCOL}", False),
+    (PREFIX, 443, f"{PREFIX} dev v0 table {fib.FIRST_TABLE + 443} proto {fib.PROTOCOL}", True),
+    (PREFIX, 443, f"{PREFIX} dev v0 table {fib.FIRST_TABLE + 80} proto {fib.PROTOCOL}", False),
+    (PREFIX, 443, f"{PREFIX} dev v0 table 254 proto {fib.PROTOCOL}", False),
+    (PREFIX, None, f"{PREFIX} dev v0 table {fib.FIRST_TABLE + 443} proto {fib.PROTOCOL}", False)])
+def test_only_satccs_route_of_the_same_prefix_and_port_is_a_removal(prefix, port, deleted, removed):
+    place = fib.prefix_of(prefix), port
+    assert follow.is_removed(place, f"[ROUTE]Deleted {deleted} metric 0\n") == removed
+
+
+def test_a_route_that_waits_is_told_once_and_comes_back(monkeypatch):
+    """satcc itself deletes the copy when the original goes: the event of that is no removal."""
+    request = route.Request(fib.prefix_of(PREFIX), "cubic")
+    in_effect, originals = [request], []
+
+    def plan_add(_host, _request):
+        if not originals:
+            raise fib.CannotCopy("no route leads to it")
+        return [] if in_effect else ["add"]
+    monkeypatch.setattr(route, "stored", lambda _: [request])
+    monkeypatch.setattr(route, "requests_in_effect", lambda _: list(in_effect))
+    monkeypatch.setattr(route, "plan_add", plan_add)
+    monkeypatch.setattr(route, "plan_del", lambda *_: ["del"])
+    monkeypatch.setattr(follow.bpf, "require", lambda *_: None)
+    monkeypatch.setattr(follow, "hop_text", lambda *_: "via 192.0.2.2 on v0")
+    follower, waits = follow.Follower(None), f"{PREFIX}: waits: no route leads to it"
+    for _ in range(2):
+        in_effect, originals = [request], []
+        assert follower.plan() == (["del"], [waits])
+        in_effect = []
+        deleted = f"[ROUTE]Deleted {PREFIX} dev v0 table 254 proto {fib.PROTOCOL} metric 0\n"
+        assert follower.plan(deleted) == ([], [])
+        originals = ["default"]
+        assert follower.plan() == (["add"], [f"{PREFIX}: via 192.0.2.2 on v0"])
+
+
 @pytest.mark.parametrize("prefix, family, address, gateway", [
     (PREFIX, 4, "192.0.2.1/24", "192.0.2.2"), (PREFIX6, 6, "2001:db8::1/64", "2001:db8::2")])
 def test_a_manager_that_configures_the_device_anew_is_followed(net, tmp_path, prefix, family, address,

@@ -42,6 +42,8 @@ COMMON = ("min_rtt_us", "w", "bw_0", "bw_1", "bw_2", "round_delivered", "round_r
           "last_block_rtt_us", "rtt_us", "p_q16", "prior_p_q16", "mss", "quiet_sent", "shrink_credit",
           "quiet_lost", "quiet_rounds", "block_samples", "queue_rounds", "mode", "train", "flat_rounds",
           "ramp", "trimmed", "blocked", "in_ack", "ece", "marked", "reduced")
+# Private fields that a restart after idle sets; ramp may be set already, by a timeout.
+RESTARTED = ("w", "ramp", "quiet_rounds", "credit", "epoch_w_begin")
 IN_START = ("train_jitter_us", "train_end", "start_hoe_sum_tt", "start_hoe_sum_ta", "start_hoe_sum_t",
             "start_hoe_sum_a", "start_hoe_span_us", "start_hoe_points", "start_t0_us",
             "start_train_delivered")
@@ -562,7 +564,9 @@ class Satcc(Control):
 
     def halvings(self, call) -> int | None:
         """The record's cwnd, which is halved once or more; None if the record shows no restart."""
-        if not call.new.ramp and self.mode != START or self.mode == START and call.cwnd == self.cwnd:
+        shown = call.cwnd != self.cwnd or self.mode != START and any(
+            getattr(call.new, name) != getattr(self, name) for name in RESTARTED)
+        if not shown:
             return None
         halved, most = self.cwnd, self.w if self.mode == START else max(self.w - self.w // 4, W_MIN)
         while halved > W_RESTART:

@@ -116,6 +116,12 @@ def test_a_healthy_host_has_no_finding(host):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+# ibk is loaded as a BPF object, and allowed now and at the next boot.
+BPF_ONLY = {"usr/share/satcc/ibk.bpf.o": "",
+            "etc/sysctl.d/99.conf": "net.ipv4.tcp_allowed_congestion_control = reno cubic satcc ibk",
+            sysctl("tcp_available_congestion_control"): "reno cubic satcc ibk",
+            sysctl("tcp_allowed_congestion_control"): "reno cubic satcc ibk"}
+
 # Faults that are files: name of the finding, files written, a word of the text, the command.
 PLANTED = [
     ("module-missing", {**kernel(RELEASE, ()), "remove": ["sys/module/tcp_satcc",
@@ -159,6 +165,8 @@ PLANTED = [
     ("module-held", loaded("satcc", references=2), "tcp_satcc has 2 references", "reboot"),
     ("load-missing", {"remove": ["etc/modules-load.d"]}, "names satcc",
      "echo tcp_satcc >> /etc/modules-load.d/satcc.conf"),
+    ("load-missing", BPF_ONLY, "/etc/sysctl.d/99.conf names ibk, which is no module here",
+     "systemctl enable satcc-bpf@ibk"),
     ("default-not-in-force", {sysctl("tcp_congestion_control"): "reno"}, "is 'reno'",
      "sysctl -w net.ipv4.tcp_congestion_control=cubic"),
     ("allowed-not-in-force", {sysctl("tcp_allowed_congestion_control"): "reno satcc"}, "'reno satcc'",
@@ -223,8 +231,9 @@ def test_a_planted_file_is_the_only_finding(quiet_net, files, name, planted, tex
         for which in ("available", "allowed")}},
     {"remove": ["sys/module/tcp_satcc", "etc/modprobe.d", "etc/modules-load.d", "etc/sysctl.d",
                 f"lib/modules/{RELEASE}"], "usr/lib/satcc/satcc.bpf.o": "",
-     sysctl("tcp_available_congestion_control"): "reno cubic"}],
-    ids=["no-btf", "btf", "bpf-alone", "builtin", "object-not-loaded"])
+     sysctl("tcp_available_congestion_control"): "reno cubic"},
+    {**BPF_ONLY, "etc/systemd/system/sysinit.target.wants/satcc-bpf@ibk.service": ""}],
+    ids=["no-btf", "btf", "bpf-alone", "builtin", "object-not-loaded", "object-at-boot"])
 def test_a_healthy_host_with_or_without_bpf(quiet_net, files, planted):
     """An object carries satcc in the third."""
     plant(files, planted)
@@ -581,7 +590,8 @@ def test_a_route_whose_module_was_unloaded(host):
 
 
 def test_a_route_whose_object_was_unloaded(host):
-    plant(host.root, {"usr/lib/satcc/bpf/cubic.bpf.o": ""})
+    plant(host.root, {"usr/lib/satcc/bpf/cubic.bpf.o": "",
+                      "etc/systemd/system/sysinit.target.wants/satcc-bpf@cubic.service": ""})
     lose_policy(host, PREFIX)
     finding, = findings(host)
     assert (finding["name"], finding["mend"]) == ("policy-unloaded", "satcc load cubic")

@@ -65,6 +65,12 @@ def boot_modules(host):
             for line in lines(host, path)}
 
 
+def boot_objects(host):
+    """The policies whose BPF objects are loaded early at boot, by an enabled unit satcc-bpf@POLICY."""
+    wanted = host.names("etc/systemd/system/sysinit.target.wants", "satcc-bpf@*.service")
+    return {name.partition("@")[2].removesuffix(".service") for name in wanted}
+
+
 def options(host):
     """The parameters in modprobe.d: (module, parameter) -> Setting."""
     settings = {}

@@ -295,8 +295,12 @@ def selected_there(host):
 # ---- selection -------------------------------------------------------------
 
 def load_at_boot(view):
-    """The kernel loads the module of the default policy, but not those of the allowed policies."""
+    """The kernel loads the module of the default policy, but not those of the allowed policies.
+
+    It refuses the whole list if one policy is missing then.
+    """
     early = configuration.boot_modules(view.host)
+    objects = set(bpf.objects(view.host)) - configuration.boot_objects(view.host)
     setting = view.sysctls.get(policies.ALLOWED)
     for policy in setting.value.split() if setting else []:
         module = policies.module_name(policy)
@@ -306,6 +310,10 @@ def load_at_boot(view):
             yield Finding("load-missing", f"{setting.file} names {policy}, but no file in "
                           f"modules-load.d loads {module} before that",
                           f"echo {module} >> /etc/modules-load.d/satcc.conf")
+        elif not is_module and policy in objects:
+            yield Finding("load-missing", f"{setting.file} names {policy}, which is no module here, and no "
+                          "unit loads its BPF object before that",
+                          f"systemctl enable satcc-bpf@{policy}")
 
 
 def selection_in_force(view):

@@ -380,6 +380,11 @@ def load_all(names: list[str] | None = None, folder: Path = FOLDER) -> list[Expe
         by_name = {path.stem: load(path) for path in sorted(paths, key=_natural)}
         if one and one not in by_name:
             raise LabError(f"{paper}: no experiment {one}; there are: {', '.join(by_name)}")
+        axes = {axis.name for experiment in by_name.values() for axis in experiment.axes}
+        for axis in known[paper].policies:
+            if axis not in axes and axis not in Paper.policies:
+                raise LabError(f"{folder / paper / ABOUT}: policies: no experiment has an axis {axis}; "
+                               f"there are: {', '.join(sorted(axes))}")
         experiments |= {experiment.id: expand_gain(experiment, by_name)
                         for experiment in by_name.values()
                         if not one or experiment.name in _with_sources(by_name[one])}

@@ -281,6 +281,14 @@ def test_a_half_made_paper_is_one_line(tmp_path, files, error):
         experiment.load_all(folder=tmp_path)
 
 
+def test_an_axis_of_policies_that_no_experiment_has_is_one_line(tmp_path):
+    (tmp_path / "new").mkdir()
+    shutil.copy(experiment.FOLDER / "marchese" / "table1.toml", tmp_path / "new")
+    (tmp_path / "new" / "paper.toml").write_text(ABOUT + 'policies = ["TCP", "TPC"]\n')
+    with pytest.raises(LabError, match="new/paper.toml: policies: no experiment has an axis TPC; "):
+        experiment.load_all(folder=tmp_path)
+
+
 def test_an_unknown_paper_is_an_error_with_the_known_papers(tmp_path):
     known = ", ".join(experiment.papers())
     with pytest.raises(LabError, match=f"no paper caine; there are: {known}$"):

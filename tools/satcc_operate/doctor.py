@@ -311,8 +311,8 @@ def load_at_boot(view):
                           f"modules-load.d loads {module} before that",
                           f"echo {module} >> /etc/modules-load.d/satcc.conf")
         elif not is_module and policy in objects:
-            yield Finding("load-missing", f"{setting.file} names {policy}, which is no module here, and no "
-                          "unit loads its BPF object before that",
+            yield Finding("load-missing", f"{setting.file} names {policy}, which is no module here, and "
+                          "no unit loads its BPF object before that",
                           f"systemctl enable satcc-bpf@{policy}")
 
 

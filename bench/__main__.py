@@ -12,6 +12,7 @@ from .paths import TOP
 from .status import status_of
 
 RESULTS = TOP / "results"
+DEBIANS_PYTHON = "/usr/bin/python3"     # for which tools/setup installs packages
 
 USAGE = """\
 usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes one
@@ -174,8 +175,9 @@ def main(words: list[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name.split(".")[0] in ("bench", "tools"):
             raise
-        print(f"bench: no Python module {error.name}: run tools/setup, then /usr/bin/python3 -m bench",
-              file=sys.stderr)
+        is_debians = os.path.realpath(sys.executable) == os.path.realpath(DEBIANS_PYTHON)
+        mend = "run tools/setup" if is_debians else f"type {DEBIANS_PYTHON} -m bench"
+        print(f"bench: {sys.executable} has no module {error.name}: {mend}", file=sys.stderr)
         return 1
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import struct
+import shutil
 import subprocess
 import sys
 
@@ -42,10 +43,10 @@ def test_options_stand_before_run_or_behind_it(words, wanted):
     assert (arguments.fresh, arguments.kernel, arguments.name) == wanted
 
 
-def bench_without(module, tmp_path, *words):
+def bench_without(module, tmp_path, *words, python="/usr/bin/python3"):
     """python3 -m bench on a host that lacks a Python package."""
     (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(name={module!r})\n")
-    return subprocess.run([sys.executable, "-m", "bench", *words], cwd=TOP, text=True,
+    return subprocess.run([python, "-m", "bench", *words], cwd=TOP, text=True,
                           capture_output=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
 
 
@@ -53,8 +54,15 @@ def bench_without(module, tmp_path, *words):
 def test_a_missing_package_is_one_line(tmp_path, module):
     done = bench_without(module, tmp_path, "run", "a.toml")
     assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr == f"bench: no Python module {module}: run tools/setup, then " \
-                          "/usr/bin/python3 -m bench\n"
+    assert done.stderr == f"bench: /usr/bin/python3 has no module {module}: run tools/setup\n"
+
+
+def test_another_python_names_debians(tmp_path):
+    """tools/setup would change nothing for it."""
+    other = tmp_path / "python"
+    shutil.copy(os.path.realpath("/usr/bin/python3"), other)
+    done = bench_without("rich", tmp_path, "run", "a.toml", python=str(other))
+    assert done.stderr == f"bench: {other} has no module rich: type /usr/bin/python3 -m bench\n"
 
 
 def test_help_lists_every_command_and_needs_no_package(tmp_path):

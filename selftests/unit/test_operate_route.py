@@ -8,6 +8,7 @@ import select
 import socket
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -609,6 +610,22 @@ def test_a_route_that_waits_is_told_once_and_comes_back(monkeypatch):
         assert follower.plan(deleted) == ([], [])
         originals = ["default"]
         assert follower.plan() == (["add"], [f"{PREFIX}: via 192.0.2.2 on v0"])
+
+
+@pytest.mark.parametrize("late, steps", [
+    (f"[ROUTE]Deleted {PREFIX} dev v0 table 254 proto {fib.PROTOCOL} metric 0\n", []), ("", ["add"])])
+def test_the_event_of_a_removal_may_come_after_the_look_at_the_routes(monkeypatch, capsys, late, steps):
+    request, applied = route.Request(fib.prefix_of(PREFIX), "cubic"), []
+    monkeypatch.setattr(route, "stored", lambda _: [request])
+    monkeypatch.setattr(route, "requests_in_effect", lambda _: [])
+    monkeypatch.setattr(route, "plan_add", lambda *_: ["add"])
+    monkeypatch.setattr(route, "apply", lambda _, some: applied.extend(some))
+    monkeypatch.setattr(follow.bpf, "require", lambda *_: None)
+    monkeypatch.setattr(follow, "hop_text", lambda *_: "via 192.0.2.2 on v0")
+    monitor = types.SimpleNamespace(burst=lambda seconds: late)
+    follow.bring_up_to_date(None, types.SimpleNamespace(json=False), follow.Follower(None), monitor, "")
+    assert applied == steps
+    assert capsys.readouterr().out == (f"{PREFIX}: via 192.0.2.2 on v0\n" if steps else "")
 
 
 @pytest.mark.parametrize("prefix, family, address, gateway", [

@@ -17,6 +17,7 @@ from .host import OperateError
 
 QUIET = 0.3             # s without an event that end a burst of events
 LONGEST = 3.0           # s of one burst
+LATE = 0.5              # s in which the event of a change that is visible must come
 AGAIN = 5.0             # s until a failed change is tried again
 # [LINK]3: v0@if2: <BROADCAST,MULTICAST> mtu 1500 ..., or [LINK]Deleted 3: v0@if2: <...> ...
 LINK = re.compile(r"\[LINK\](Deleted )?\d+: ([^:@]+)[^<]*<([^>]*)>")
@@ -148,13 +149,20 @@ def run(host, options):
     with Monitor(host) as monitor:
         follower, events = Follower(host), ""
         while True:
-            events = monitor.burst(bring_up_to_date(host, options, follower, events))
+            events = monitor.burst(bring_up_to_date(host, options, follower, monitor, events))
 
 
-def bring_up_to_date(host, options, follower, events):
-    """Make the changes and print them.  Returns the seconds until they are tried again; None: never."""
+def bring_up_to_date(host, options, follower, monitor, events):
+    """Make the changes and print them.  Returns the seconds until they are tried again; None: never.
+
+    When a route is missing, the event that tells who removed it may not have been read yet.
+    """
     try:
+        waiting = follower.waiting
         steps, lines = follower.plan(events)
+        if steps:
+            follower.waiting = waiting
+            steps, lines = follower.plan(events + monitor.burst(LATE))
         route.apply(host, steps)
     except OperateError as error:
         print(f"satcc: {error}", file=sys.stderr, flush=True)

@@ -167,32 +167,33 @@ RETURNS = {
 @pytest.fixture(scope="module")
 def played(returns):
     """A flow of 20 s over 10 Mbit/s and 600 ms, no loss but the queue's, and a return link."""
-    def play(cc, name, trace=()):
+    def play(cc, name, trace=(), seconds=SECONDS):
         quick = {"receiver": {"quickack": 1}} if "mac" in RETURNS[name] else {}
         return returns.run(scenario.from_dict({
             "title": "test", "capture": False, "trace": list(trace), **quick,
             "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1},
                      "reverse": {"delay_ms": 300}},
                     {"name": "satellite", "forward": {"delay_ms": 300}, "reverse": RETURNS[name]}],
-            "flow": [{"cc": cc, "seconds": SECONDS}]}))
+            "flow": [{"cc": cc, "seconds": seconds}]}))
     return play
 
 
 # Of what reno delivers, at least.  Slow start overshoots the queue, and in the one recovery from that
 # each policy falls behind or ahead by up to a hundred segments or two: with ACKs merged over 5 ms
 # westwood_abse by 138 of 13,634, from 7 to 10.5 s after the start, and it stays by that.
-# satcc keeps its own queue short: where ACKs come so late at once it has less in hand than reno, who
-# fills 600 ms of queue; with ACKs merged for 200 ms 9,922 of 11,408.
+# satcc takes longer to recover from that, so its runs are longer, and those of reno beside it.
 LEAST = 0.98
-LEAST_OF = {"satcc": 0.86}
+SECONDS_OF = {"satcc": 40}
 
 
 @pytest.mark.parametrize("name", RETURNS)
 @pytest.mark.parametrize("cc", POLICIES)
 def test_merged_and_bunched_acks_cost_little_more_than_renos(played, cc, name):
-    """Segments delivered in 20 s, beside reno's on the same link."""
-    ours, renos = (played(one, name).json("flow-0.json")["delivered"] for one in (cc, "reno"))
-    assert ours >= LEAST_OF.get(cc, LEAST) * renos, (ours, renos)
+    """Segments delivered in the same time, beside reno's on the same link."""
+    seconds = SECONDS_OF.get(cc, SECONDS)
+    ours, renos = (played(one, name, seconds=seconds).json("flow-0.json")["delivered"]
+                   for one in (cc, "reno"))
+    assert ours >= LEAST * renos, (ours, renos)
 
 
 def test_compressed_acks_do_not_raise_b(played):

@@ -13,6 +13,7 @@ from bench.matrix import checks, command, kernels, others, results, table
 from bench.matrix.checks import Check, Finding
 from bench.paths import TOP, policies
 from bench.scenario import scenario
+from selftests.lab.test_oracle import MUTANTS
 
 # ---- the data file ---------------------------------------------------------
 
@@ -99,6 +100,13 @@ KTAP = "TAP version 13\n1..2\nok 1 registers\nok 2 unloads\n"
     ("", 0, "ibk_module: no plan of tests")])
 def test_a_script_is_ok_if_all_that_it_planned_passed(text, status, finding):
     assert cause(checks.read_ktap, "ibk_module", text, status) == finding
+
+
+def test_the_faults_are_of_the_list_and_show_with_an_ack_a_segment():
+    """On 5.10 and 6.1 no ACK of the scenario acknowledges two segments."""
+    assert set(checks.FAULTS) == set(MUTANTS) == set(policies())
+    for cc, what in checks.FAULTS.items():
+        assert what in [fault[0] for fault in MUTANTS[cc]] and what != "acked counts as 1"
 
 
 SUMMARY = "FAILED selftests/lab/test_states.py::test_a_tail_loss[ibk] - assert 0\n"

@@ -16,7 +16,7 @@ import pytest
 
 from bench.lab import bpf, image, machine, once
 from bench.lab.play import Lab
-from bench.matrix import pairs
+from bench.matrix import pairs, twice
 
 KERNEL = os.environ.get("KERNEL") or "6.1"
 pytestmark = pytest.mark.lab
@@ -94,6 +94,30 @@ def test_object_forgets_an_unused_window_as_the_module(play):
     burst_ns = [np.ptp(forward.t[number * 20:number * 20 + 20]) for number in (4, 23)]
     assert burst_ns[1] > 1.5 * burst_ns[0]
     same_packets(module, object_)
+
+
+@pytest.fixture
+def both(lab, geo, objects):
+    """A policy's lossy flow in which module and object run at each callback, on the same socket."""
+    def of(policy, *parameters):
+        transfer = geo(policy, trace=(), queue_bdp=4, bytes=600_000,
+                       line={"errors": {"ber": LOSS_BER}})
+        return twice.both(lab, transfer, objects, *parameters)
+    return of
+
+
+@pytest.mark.parametrize("policy", bpf.policies())
+def test_object_writes_and_returns_what_the_module_does(both, policy):
+    counts = both(policy)
+    assert counts.differing == 0, counts.first
+    assert counts.total > 1000 and counts.calls["ssthresh"]
+    assert max(counts.calls["cong_avoid"], counts.calls["cong_control"]) > 100
+
+
+def test_another_parameter_of_the_object_is_a_difference(both):
+    """ibk's k counts in congestion avoidance alone."""
+    counts = both("ibk", "k=7")
+    assert counts.differing and counts.first.startswith("cong_avoid, call "), counts
 
 
 def said(lab, objects, tmp_path, commands):

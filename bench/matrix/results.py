@@ -55,8 +55,8 @@ def answer(kernel: Kernel, check: Check, fresh: bool = False) -> tuple[dict, boo
     if not fresh and (entry := kept(path)):
         return entry, True
     try:
-        check.ask(kernel)
-        cell = OK
+        note = check.ask(kernel)
+        cell = f"{OK}: {note}" if note else OK
     except Finding as finding:
         cell = str(finding)
     return keep(path, cell), False

@@ -123,6 +123,21 @@ def test_tests_are_ok_if_all_passed(text, status, finding):
     assert cause(checks.read_tests, text, status) == finding
 
 
+@pytest.mark.parametrize("kinds, cell", [
+    ([], "None"), ([True], "3 of 4 same; 1 explained"),
+    ([True, False], "Finding: 3 of 4 same; 1 explained: ibk over loss")])
+def test_a_difference_that_is_explained_is_no_fault(monkeypatch, kinds, cell):
+    verdicts = [SimpleNamespace(explained=kind, where="ibk over loss",
+                                comparison=SimpleNamespace(kind="other packets")) for kind in kinds]
+    monkeypatch.setattr(checks.pairs, "of_loss", lambda lab, plan: verdicts)
+    monkeypatch.setattr(checks.pairs, "cell", lambda group: "3 of 4 same; 1 explained")
+    try:
+        answer = str(checks.bpf_packets(SimpleNamespace(bpf_lab=None)))
+    except Finding as finding:
+        answer = f"Finding: {finding}"
+    assert answer == cell
+
+
 def test_a_cell_has_the_loggers_reason(tmp_path):
     console = tmp_path / "console"
     console.write_text("[    6.979445] satcc_log: cannot hook tcp_rate_gen: -2\r\nsatcc: ended 0\n")
@@ -194,6 +209,11 @@ def test_a_result_is_kept_until_a_source_or_the_kernel_changes(kernel, monkeypat
     assert not results.answer(kernel, check)[1] and asked.count == 5
     monkeypatch.setattr(results.machine, "emulator", lambda: ["8", "a BIOS"])
     assert not results.answer(kernel, check)[1] and asked.count == 6
+
+
+def test_what_a_check_adds_to_ok_is_kept(kernel):
+    check = Check("BPF packets", lambda kernel: "3 of 4 same", ("Kbuild",))
+    assert [results.answer(kernel, check)[0]["cell"] for _ in range(2)] == ["ok: 3 of 4 same"] * 2
 
 
 def test_a_finding_is_kept_and_another_error_is_not(kernel):

@@ -8,8 +8,9 @@ import pytest
 
 from bench.errors import LabError
 from bench.lab import bpf
-from bench.matrix import pairs, pairs_command, table
-from bench.matrix.pairs import PACKETS, SAME, TIMES, Comparison, Pair, Verdict
+from bench.matrix import pairs, pairs_command, table, twice
+from bench.matrix.pairs import PACKETS, SAME, TIMES, Comparison, Control, Pair, Verdict
+from bench.matrix.twice import Twice
 from bench.record import pcap
 
 PLAN = pairs.load()
@@ -61,42 +62,133 @@ def test_a_segment_sent_again_is_another_packet():
     assert (comparison.kind, comparison.alike) == (PACKETS, 1)
 
 
-class Recorder:
-    """A lab that returns the shell lines of a run in place of the run."""
-
-    def run(self, scenario, files, first):
-        return first
+TWICE = Twice({"init": 1, "cong_avoid": 99}, 0, "", 70, 190)
+UNLIKE = Twice(TWICE.calls, 2, "cong_avoid, call 7: cwnd is 9 in the module, 8 in the object", 70, 190)
 
 
-@pytest.mark.parametrize("commands, shift", [(0, 0), (3, 3), (99, 0)])
-def test_the_module_plays_again_until_it_sends_the_objects_packets(monkeypatch, commands, shift):
-    """It does so if it begins this number of commands later."""
+def judged(monkeypatch, wanted, both=TWICE):
+    """The verdict of a pair whose runs are words, and the delays that were played.
+
+    wanted: (one, other) -> the kind of their comparison; SAME for pairs without one.
+    """
+    delays = []
+
+    def later(lab, transfer, objects, delay_ns):
+        delays.append(delay_ns)
+        return f"later {delay_ns}"
+
     monkeypatch.setattr(bpf, "build", lambda series: None)
     monkeypatch.setattr(bpf, "files", lambda folder, policy: {})
+    monkeypatch.setattr(pairs.twice, "both", lambda lab, transfer, objects: both)
+    monkeypatch.setattr(pairs.twice, "later", later)
+    kinds = {SAME: Comparison(True, 9, 0), TIMES: Comparison(True, 9, 10**6),
+             PACKETS: Comparison(False, 9, 0)}
+    monkeypatch.setattr(pairs, "compare", lambda one, other: kinds[wanted.get((one, other), SAME)])
+    lab = SimpleNamespace(run=lambda scenario, files, first:
+                          "object" if any("satcc-bpf" in line for line in first) else "module")
+    return pairs.judge(lab, PLAN, PAIR), delays
 
-    def compare(module, object_):
-        assert any("satcc-bpf load" in line for line in object_) and "modprobe tcp_ibk" in module
-        return Comparison(module.count(":") == commands, 5, 1000)
 
-    monkeypatch.setattr(pairs, "compare", compare)
-    verdict = pairs.judge(Recorder(), PLAN, PAIR)
-    assert (verdict.shift, verdict.explained) == (shift, commands < 99)
-    assert verdict.comparison.kind == (PACKETS if commands else SAME)
+def test_the_same_packets_need_no_control(monkeypatch):
+    verdict, delays = judged(monkeypatch, {})
+    assert verdict.explained and verdict.control is None and not delays
+    assert str(verdict) == "ibk, loss, seed 3: same, up to 0.000 ms"
+
+
+def against(*kinds):
+    """How the later runs compare with the module's: the n-th delay's kind."""
+    return {("module", f"later {delay}"): kind for delay, kind in zip(pairs.DELAYS_NS, kinds)}
+
+
+def unlike_the_object():
+    return {(f"later {delay}", "object"): PACKETS for delay in pairs.DELAYS_NS}
+
+
+def test_a_later_module_that_differs_from_itself_explains_a_difference(monkeypatch):
+    wanted = {("module", "object"): TIMES, **unlike_the_object(), **against(SAME, TIMES)}
+    verdict, delays = judged(monkeypatch, wanted)
+    assert verdict.explained and delays == list(pairs.DELAYS_NS[:2])
+    assert (verdict.control.kind, verdict.control.like_object) == (TIMES, False)
+    assert str(verdict) == (
+        "ibk, loss, seed 3: same packets at other times, up to 1.000 ms; module and object computed the "
+        f"same in 100 calls; the module {pairs.DELAYS_NS[1]} ns later differs from itself: same packets "
+        "at other times")
+
+
+def test_a_later_module_that_sends_the_objects_packets_is_all_that_is_asked(monkeypatch):
+    wanted = {("module", "object"): PACKETS, **unlike_the_object(), **against(PACKETS)}
+    del wanted[f"later {pairs.DELAYS_NS[0]}", "object"]
+    verdict, delays = judged(monkeypatch, wanted)
+    assert verdict.explained and verdict.control.like_object and delays == [pairs.DELAYS_NS[0]]
+    assert str(verdict).endswith(f"the module {pairs.DELAYS_NS[0]} ns later sends the object's packets")
+
+
+def test_a_later_module_between_the_two_is_the_objects(monkeypatch):
+    """150 us from the module and 100 us from the object."""
+    verdict, delays = judged(monkeypatch, {("module", "object"): TIMES})
+    assert verdict.explained and verdict.control.kind == SAME and len(delays) == 1
+    assert str(verdict).endswith("ns later sends the object's packets")
+
+
+def test_a_smaller_difference_explains_after_all_delays(monkeypatch):
+    """Other times explain other packets only if no delay gives other packets."""
+    wanted = {("module", "object"): PACKETS, **unlike_the_object(), **against(SAME, TIMES)}
+    verdict, delays = judged(monkeypatch, wanted)
+    assert verdict.explained and verdict.control.kind == TIMES and delays == list(pairs.DELAYS_NS)
+    assert verdict.control.delay_ns == pairs.DELAYS_NS[1]
+
+
+def test_a_module_that_never_differs_from_itself_explains_nothing(monkeypatch):
+    verdict, delays = judged(monkeypatch, {("module", "object"): PACKETS, **unlike_the_object()})
+    assert not verdict.explained and delays == list(pairs.DELAYS_NS)
+    assert str(verdict).endswith("in 100 calls; not explained by time: the module is the same up to "
+                                 f"{pairs.DELAYS_NS[-1]} ns later")
+
+
+def test_another_result_of_the_same_inputs_is_never_explained(monkeypatch):
+    wanted = {("module", "object"): TIMES, **unlike_the_object(), **against(PACKETS)}
+    verdict, delays = judged(monkeypatch, wanted, UNLIKE)
+    assert not verdict.explained and not delays
+    assert not Verdict(PAIR, verdict.comparison, Control(UNLIKE, 100, PACKETS, True)).explained
+    assert str(verdict).endswith("module and object computed 2 results of 100 calls differently, the "
+                                 f"first: {UNLIKE.first}")
+
+
+LINES = ("init 1\nssthresh 2\ncong_avoid 97\ndiffering 0\nstrangers 0\nmodule_ns 7000\n"
+         "object_ns 19000\nfirst \n")
+
+
+def test_the_counts_of_a_flow_by_both_are_read():
+    counts = twice.read(LINES)
+    assert (counts.total, counts.differing, counts.module_ns, counts.object_ns) == (100, 0, 70, 190)
+    unlike = twice.read(LINES.replace("differing 0", "differing 3")
+                        .replace("first ", "first init, call 1"))
+    assert (unlike.differing, unlike.first) == (3, "init, call 1")
+
+
+@pytest.mark.parametrize("wrong", ["", LINES.replace("strangers 0", "strangers 2"),
+                                   LINES.replace("init 1", "init 0"), LINES.replace("97", "many")])
+def test_a_flow_that_was_not_compared_is_an_error(wrong):
+    with pytest.raises(LabError, match="were not compared"):
+        twice.read(wrong)
 
 
 SAMES = Verdict(PAIR, Comparison(True, 9, 1))
-LATER = Verdict(PAIR, Comparison(True, 9, 2_000_000), 4)
-OTHERS = Verdict(PAIR, Comparison(False, 9, 0))
+LATER = Verdict(PAIR, Comparison(True, 9, 2_000_000), Control(TWICE, 100, TIMES))
+LIKE = Verdict(PAIR, Comparison(False, 9, 0), Control(TWICE, 300, PACKETS, True))
+OTHERS = Verdict(PAIR, Comparison(False, 9, 0), Control(TWICE, 8000, SAME))
+WRONG = Verdict(PAIR, Comparison(False, 9, 0), Control(UNLIKE))
 
 
-def test_a_cell_counts_and_a_line_explains():
+def test_a_cell_counts_and_explains():
     assert pairs.cell([SAMES, SAMES]) == "2 of 2 same"
-    assert pairs.cell([SAMES, LATER, OTHERS]) == \
-        "1 of 3 same; 1 same packets at other times; 1 other packets; 1 not explained"
-    assert str(LATER) == ("ibk, loss, seed 3: same packets at other times, up to 2.000 ms; "
-                          "the module does so too if it begins 4 commands later")
-    assert str(OTHERS) == ("ibk, loss, seed 3: other packets, up to 0.000 ms, after 9 of the sender's; "
-                           "not explained by microseconds")
+    assert pairs.cell([SAMES, LATER]) == ("1 of 2 same; 1 same packets at other times; "
+                                          "the module 100 ns later differs from itself in 1 of 1")
+    assert pairs.cell([SAMES, LATER, LIKE]) == (
+        "1 of 3 same; 1 same packets at other times; 1 other packets; the module 100 to 300 ns later "
+        "differs from itself in 2 of 2, in 1 it sends the object's packets")
+    assert pairs.cell([SAMES, OTHERS, WRONG]) == (
+        "1 of 3 same; 2 other packets; 2 not explained, 1 computed differently")
 
 
 def test_the_command_writes_the_table_only_for_all_kernels(monkeypatch, tmp_path, capsys):

@@ -388,7 +388,6 @@ def write_cpio(stage: Path, target: Path) -> None:
         out.write(entry(0, "TRAILER!!!", 0, b""))
 
 
-@functools.cache
 def build(series: str = "6.1", replacements: tuple = (), extras: tuple[str, ...] = ()) -> Image:
     """Build an image, as far as its parts do not exist yet.  Raises LabError.
 
@@ -396,6 +395,16 @@ def build(series: str = "6.1", replacements: tuple = (), extras: tuple[str, ...]
     replacements: as for build_modules().
     extras: names in EXTRAS of the parts to add.
     """
+    image = _built(series, replacements, extras)
+    if not image.initramfs.exists():        # machine.py keeps those of the last states
+        _built.cache_clear()
+        image = _built(series, replacements, extras)
+    return image
+
+
+@functools.cache
+def _built(series: str, replacements: tuple, extras: tuple[str, ...]) -> Image:
+    """As build(), once in a process."""
     if " " in str(BUILD):
         raise LabError(f"kbuild cannot work below a path with a space: {BUILD}")
     folder = BUILD / "lab"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Which suite a kernel comes from, and how the modules for it are built.  No network."""
 
+import functools
 import lzma
 from pathlib import Path
 
@@ -165,3 +166,18 @@ def test_a_root_has_usr_merged(tmp_path):
     packages._merge_usr(tmp_path)
     assert {str(Path(tmp_path, name).readlink()) for name in ("bin", "sbin", "lib", "lib64")} == {
         "usr/bin", "usr/sbin", "usr/lib", "usr/lib64"}
+
+
+def test_an_image_whose_file_is_gone_is_built_again(monkeypatch, tmp_path):
+    """Booting other images removes the oldest, also while this process knows it."""
+    initramfs, builds = tmp_path / "initramfs.cpio", []
+
+    def build(*arguments):
+        builds.append(arguments)
+        initramfs.touch()
+        return image.Image("6.1.0-1-amd64", tmp_path, initramfs, "identity", (), {})
+
+    monkeypatch.setattr(image, "_built", functools.cache(build))
+    assert image.build("6.1") == image.build() and builds == [("6.1", (), ())]
+    initramfs.unlink()
+    assert image.build("6.1").initramfs.exists() and len(builds) == 2

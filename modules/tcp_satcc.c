@@ -16,13 +16,14 @@
  *   n        round trips since q >= thr
  *   p        random loss rate, measured while q < thr / 2
  *
- *                Hoe's estimate;            q >= thr in 6 round trips,
- *                a queue; no growth         in spite of HOLD
+ *                Hoe's estimate;            q >= thr in 6 round trips, in spite of
+ *                a queue; no growth         HOLD; q grows in HOLD; the queue drops
  *        START ---------------------> ALONE ----------------------> SHARED
  *                                    |  ^ ^                            |
  *                q >= thr:  HOLD     |  | |                            |
  *                q < thr:  PROBE     +--+ +----------------------------+
- *                       RTT_min was too small       n = 16
+ *                       RTT_min was too small       n = 16, or RTT_min
+ *                                                   was too small
  *
  *   START    The spacing of the first ACKs gives the bottleneck's rate (hoe.h). W becomes
  *            rate times RTT_min, and the flow is paced. If the ACKs may be bunched, the
@@ -34,7 +35,9 @@
  *            W/2, up to 2 b. After a loss in a queue W grows as in CUBIC for 16 round trips,
  *            but not faster than that.
  *   HOLD     W does not grow. Every second round trip W is cut to what leaves a queue of
- *            thr / 2, but by at most 30 %.
+ *            thr / 2, but by at most 30 %. If the RTT grows meanwhile by queue_ms and by thr,
+ *            or the queue drops segments although the path delivers 3/4 of W in a round trip,
+ *            then the queue belongs to other flows.
  *   SHARED   CUBIC (RFC 9438): C = 0.4, beta = 0.7, fast convergence, Reno-friendly.
  *
  *   loss while q < thr / 2      random: W stays, p is updated. If a round trip loses more
@@ -47,7 +50,8 @@
  *
  * p explains at most 2 m + 2 sqrt(m) losses, where m is p times the segments of this round
  * trip. The flow reacts once per round trip, and while p = 0 once per recovery, because a
- * full queue also drops retransmissions, and those drops are no new congestion.
+ * full queue also drops retransmissions, and those drops are no new congestion. If segments
+ * sent two windows after the cut are lost too, the flow reacts again.
  *
  * cwnd is W. If more than W is in flight, five segments leave for every eight delivered, and
  * an ACK that reports a loss releases at least one segment. If W *= 0.7 applied at once,
@@ -58,7 +62,8 @@
  * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts W three
  * times before its sixth round trip, to a third. If the RTT then differs from that of the
  * fourth round trip by less than thr / 2, there is no queue, and the RTT becomes RTT_min.
- * The queue of other flows would have grown or shrunk.
+ * The queue of other flows would have grown or shrunk. SHARED does the same when the RTT
+ * stays within thr / 8 for seven round trips in which W changes by a fifth.
  *
  * Example at 600 ms, 10 Mbit/s, 1500 byte segments: the flow sends ten segments, whose ACKs
  * arrive 1.2 ms apart. That is 826 per second, so W = 495 after the third ACK, 1.2 s after
@@ -133,8 +138,10 @@ struct satcc_epoch {
 	u32	cut_seq;		/* tp->snd_nxt at the last cut */
 	u32	prior_w;		/* W before the core's reduction, for undo; 0 = none */
 	u32	prior_w_max;		/* w_max before it */
-	u32	held_w;			/* W when HOLD began */
-	u32	held_rtt_us;		/* round_rtt_us in HOLD's fourth round */
+	u32	held_w;			/* W when HOLD, or a steady RTT, began */
+	u32	held_rtt_us;		/* round_rtt_us in HOLD's second, then fourth round, or
+					 * when a steady RTT began
+					 */
 };
 
 /* Per flow. Written under the socket lock; owner, min_rtt_us, w and mode are also read
@@ -162,7 +169,7 @@ struct satcc {
 	u32	quiet_lost:7,		/* losses among quiet_sent */
 		quiet_rounds:5,		/* n: rounds since the last queue */
 		block_samples:4,	/* RTT samples in the block */
-		queue_rounds:3,		/* rounds in a row with a queue, in ALONE */
+		queue_rounds:3,		/* rounds in a row with a queue; in SHARED, of one RTT */
 		mode:2,			/* enum satcc_mode */
 		train:2,		/* enum satcc_train */
 		flat_rounds:2,		/* rounds in a row in which bw did not grow in START */
@@ -240,7 +247,7 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 
 /* After a timeout, this many round trips without a queue show that the path is back, and cwnd
  * jumps to W/2, paced. With 1 s of outage each 15 s, at 10 Mbit/s and 600 ms, where slow start
- * takes nine round trips, a flow gets 7.2 Mbit/s with the jump and 5.7 without (lab).
+ * takes nine round trips, a flow gets 7.12 Mbit/s with the jump and 5.74 without (lab).
  */
 #define SATCC_JUMP_ROUNDS	2
 
@@ -269,6 +276,29 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
  * queue is gone, and one more cut follows.
  */
 #define SATCC_LOOK_ROUND	4
+
+/* HOLD's first round trip whose segments left after W had stopped to grow. From the next one
+ * on a longer RTT is the work of others. Without this a flow that has taken a queue for its
+ * path never counts six round trips with a queue, because CUBIC's saw shows it RTT_min in
+ * between: the smallest of ten flows that start .1 s apart at 10 Mbit/s and 600 ms gets 5 %
+ * of its share, with it 62 %; at 40 ms nothing changes (simulator).
+ */
+#define SATCC_SETTLED_ROUND	2
+
+/* The largest change of the RTT, as a part of thr, and the least W with which SHARED finds
+ * that the path is longer. With 4 instead of 8, or with a W of less than 32, ten flows at
+ * 10 Mbit/s and 40 ms take a full queue for the path and lose 12,000 segments in place of
+ * 3000. Without this a path that becomes longer while a flow alone holds its own queue, or
+ * loses a segment, keeps the flow in SHARED: 4 of 10 Mbit/s at 600 ms, for 300 s (simulator).
+ */
+#define SATCC_STEADY_DIV	8
+#define SATCC_STEADY_W		32
+
+/* While p = 0, a recovery that lasts for more than this many windows has another cut. Ten
+ * flows that start .02 s apart at 10 Mbit/s and 600 ms lose 12,774 segments without it and
+ * 9411 with it, and the smallest gets 38 % and 89 % of its share (simulator).
+ */
+#define SATCC_RECUT_WINDOWS	2
 
 /* Round trips in which bw did not grow by a quarter, after which START ends (as in bbr). */
 #define SATCC_FLAT_ROUNDS	3
@@ -680,6 +710,26 @@ static bool satcc_is_airs(const struct satcc *ca, u32 lost, u32 sent)
 	return ca->p_q16 && (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt(mean_q8 << 8));
 }
 
+/* Does the path deliver at least 3/4 of W in a round trip? If not, the flow's own excess may
+ * be the queue, as when several flows start at once. Without this such flows lose ten times
+ * as much (simulator).
+ */
+static bool satcc_is_delivered(const struct satcc *ca)
+{
+	u64 delivered = (u64)satcc_bw(ca) * (ca->min_rtt_us + satcc_queue_us(ca));
+
+	return delivered >> SATCC_BW_SHIFT >= ca->w - ca->w / 4;
+}
+
+/* The queue belongs to other flows: share it as CUBIC does. */
+static void satcc_share(struct satcc *ca)
+{
+	ca->mode = SATCC_SHARED;
+	ca->queue_rounds = 0;
+	ca->trimmed = false;
+	satcc_begin_epoch(ca);
+}
+
 /* React to lost segments. prior_delivered: tp->delivered when the segment was sent that the
  * ACK reporting the loss acknowledges.
  */
@@ -698,7 +748,8 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	 * that START sent are ignored, unless tolerate_pct is 0.
 	 */
 	if ((tolerates && before(prior_delivered, ca->epoch.cut_delivered)) ||
-	    (!ca->p_q16 && before(tp->snd_una, ca->epoch.cut_seq)))
+	    (!ca->p_q16 && before(tp->snd_una, ca->epoch.cut_seq) &&
+	     before(prior_delivered, ca->epoch.cut_delivered + SATCC_RECUT_WINDOWS * ca->w)))
 		return;
 	if (quiet) {
 		if (lost >= SATCC_MUCH_PKTS &&
@@ -710,6 +761,8 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 		satcc_trim(ca, satcc_queue_us(ca));
 		satcc_reacted(sk, ca);
 	} else {
+		if (ca->mode == SATCC_ALONE && satcc_is_queue(ca) && satcc_is_delivered(ca))
+			satcc_share(ca);
 		satcc_congestion(sk, ca);
 	}
 }
@@ -752,6 +805,16 @@ static bool satcc_is_longer(const struct satcc *ca)
 	       abs(more_us) < (s32)satcc_threshold_us(ca) / 2;
 }
 
+/* Have other flows filled the queue, while HOLD did not let W grow? */
+static bool satcc_is_others(const struct satcc *ca)
+{
+	s32 more_us = ca->round_rtt_us - ca->epoch.held_rtt_us;
+
+	return ca->queue_rounds > SATCC_SETTLED_ROUND &&
+	       more_us >= (s32)max_t(u32, satcc_threshold_us(ca),
+				     satcc_param(queue_ms) * USEC_PER_MSEC);
+}
+
 /* Called at the end of a round trip in ALONE. */
 static void satcc_hold(struct satcc *ca, bool queue)
 {
@@ -763,23 +826,49 @@ static void satcc_hold(struct satcc *ca, bool queue)
 	if (!ca->queue_rounds)
 		ca->epoch.held_w = ca->w;
 	ca->queue_rounds++;
-	if (ca->queue_rounds == SATCC_LOOK_ROUND)
-		ca->epoch.held_rtt_us = ca->round_rtt_us;
-	if (ca->queue_rounds >= SATCC_BUSY_ROUNDS) {
+	if (ca->queue_rounds >= SATCC_BUSY_ROUNDS && satcc_is_longer(ca)) {
 		ca->queue_rounds = 0;
-		if (satcc_is_longer(ca)) {
-			WRITE_ONCE(ca->min_rtt_us, min(ca->round_rtt_us, ca->epoch.held_rtt_us));
-		} else {
-			ca->mode = SATCC_SHARED;
-			ca->trimmed = false;
-			ca->epoch.w_max = max(ca->epoch.w_max, ca->epoch.held_w);
-			satcc_begin_epoch(ca);
-		}
+		WRITE_ONCE(ca->min_rtt_us, min(ca->round_rtt_us, ca->epoch.held_rtt_us));
 		return;
 	}
+	if (ca->queue_rounds >= SATCC_BUSY_ROUNDS || satcc_is_others(ca)) {
+		ca->epoch.w_max = max(ca->epoch.w_max, ca->epoch.held_w);
+		satcc_share(ca);
+		return;
+	}
+	if (ca->queue_rounds == SATCC_SETTLED_ROUND || ca->queue_rounds == SATCC_LOOK_ROUND)
+		ca->epoch.held_rtt_us = ca->round_rtt_us;
 	if (!ca->trimmed)
 		satcc_trim(ca, satcc_above_us(ca, ca->round_rtt_us));
 	ca->trimmed = !ca->trimmed;
+}
+
+/* Called at the end of a round trip in SHARED. Is there no queue, or has the path become longer?
+ * The path is longer if the RTT stayed the same while W changed: the queue of other flows would
+ * have grown or shrunk.
+ */
+static void satcc_watch(struct satcc *ca, bool queue)
+{
+	s32 more_us = ca->round_rtt_us - ca->epoch.held_rtt_us;
+	s32 more = ca->w - ca->epoch.held_w;
+	bool alone = ca->quiet_rounds >= SATCC_WAIT_ROUNDS;
+
+	if (queue && (!ca->queue_rounds ||
+		      abs(more_us) >= (s32)(satcc_threshold_us(ca) / SATCC_STEADY_DIV))) {
+		ca->queue_rounds = 0;
+		ca->epoch.held_rtt_us = ca->round_rtt_us;
+		ca->epoch.held_w = ca->w;
+	} else if (queue && ca->queue_rounds >= SATCC_BUSY_ROUNDS && ca->w >= SATCC_STEADY_W &&
+		   abs(more) >= (s32)(ca->epoch.held_w / 5)) {
+		WRITE_ONCE(ca->min_rtt_us, ca->round_rtt_us);
+		alone = true;
+	}
+	if (alone)
+		ca->mode = SATCC_ALONE;
+	if (alone || !queue)
+		ca->queue_rounds = 0;
+	else if (ca->queue_rounds < SATCC_BUSY_ROUNDS)
+		ca->queue_rounds++;
 }
 
 /* Called at the end of a round trip in START: has bw grown by a quarter? */
@@ -810,8 +899,8 @@ static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_start_round(ca, rs);
 	else if (ca->mode == SATCC_ALONE)
 		satcc_hold(ca, queue);
-	else if (ca->quiet_rounds >= SATCC_WAIT_ROUNDS)
-		ca->mode = SATCC_ALONE;
+	else
+		satcc_watch(ca, queue);
 	if (queue)
 		ca->p_q16 -= DIV_ROUND_UP(ca->p_q16, 1 << SATCC_P_FADE_SHIFT);
 	if (ca->quiet_rounds < 31)

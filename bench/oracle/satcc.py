@@ -35,6 +35,7 @@ HOE_POINTS, HOE_MIN_POINTS, HOE_PKTS, HOE_US, HOE_SPAN_US = 32, 3, 64, 1 << 22, 
 W_MIN, W_RESTART, SLACK, BLOCK = 2, 10, 4, 16
 CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
+SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W = 2, 2, 8, 32
 P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART = 256, 1023, 127, 64
 TICK_MS = 8                     # rounding by the core's clock, at both ends of a time
 
@@ -308,7 +309,8 @@ class Satcc(Control):
                 self.congestion(call)
             return
         if tolerate and is_before(prior_delivered, self.epoch_cut_delivered) or \
-                not self.p_q16 and is_before(call.snd_una, self.epoch_cut_seq):
+                not self.p_q16 and is_before(call.snd_una, self.epoch_cut_seq) and \
+                is_before(prior_delivered, self.epoch_cut_delivered + RECUT_WINDOWS * self.w):
             return
         lost = (call.lost - self.round_lost) & U32
         sent = (call.delivered_old - self.round_delivered + lost) & U32
@@ -321,6 +323,9 @@ class Satcc(Control):
             self.trim(self.q_us)
             self.reacted(call)
         else:
+            delivered = self.bw * (self.min_rtt_us + self.q_us) // BW_ONE
+            if self.mode == ALONE and self.is_queue() and delivered >= self.w - self.w // 4:
+                self.share()
             self.congestion(call)
 
     def losses(self, call) -> None:
@@ -348,6 +353,10 @@ class Satcc(Control):
         self.marked = 1
         self.congestion(call)
 
+    def share(self) -> None:
+        self.mode, self.queue_rounds, self.trimmed = SHARED, 0, 0
+        self.begin_epoch()
+
     # -- once in a round trip -------------------------------------------------------------
 
     def hold(self, queue: bool) -> None:
@@ -357,21 +366,33 @@ class Satcc(Control):
         if not self.queue_rounds:
             self.epoch_held_w = self.w
         self.queue_rounds += 1
-        if self.queue_rounds == LOOK:
-            self.epoch_held_rtt_us = self.round_rtt_us
-        if self.queue_rounds < BUSY:
+        more_us = self.round_rtt_us - self.epoch_held_rtt_us
+        if self.queue_rounds == BUSY and abs(more_us) < self.thr_us // 2 and \
+                self.w <= self.epoch_held_w - self.epoch_held_w // 5:
+            self.queue_rounds = 0
+            self.min_rtt_us = min(self.round_rtt_us, self.epoch_held_rtt_us)
+        elif self.queue_rounds == BUSY or self.queue_rounds > SETTLED and \
+                more_us >= max(self.thr_us, 1000 * self.parameters["queue_ms"]):
+            self.epoch_w_max = max(self.epoch_w_max, self.epoch_held_w)
+            self.share()
+        else:
+            if self.queue_rounds in (SETTLED, LOOK):
+                self.epoch_held_rtt_us = self.round_rtt_us
             if not self.trimmed:
                 self.trim(self.above(self.round_rtt_us))
             self.trimmed ^= 1
-            return
-        self.queue_rounds = 0
-        steady = abs(self.round_rtt_us - self.epoch_held_rtt_us) < self.thr_us // 2
-        if self.w <= self.epoch_held_w - self.epoch_held_w // 5 and steady:
-            self.min_rtt_us = min(self.round_rtt_us, self.epoch_held_rtt_us)
-        else:
-            self.mode, self.trimmed = SHARED, 0
-            self.epoch_w_max = max(self.epoch_w_max, self.epoch_held_w)
-            self.begin_epoch()
+
+    def watch(self) -> None:
+        """In SHARED: the path is longer if seven round trips have one RTT and W changes by a fifth."""
+        if not self.queue_rounds or \
+                abs(self.round_rtt_us - self.epoch_held_rtt_us) >= self.thr_us // STEADY_PART:
+            self.queue_rounds = 1
+            self.epoch_held_rtt_us, self.epoch_held_w = self.round_rtt_us, self.w
+        elif self.queue_rounds < BUSY:
+            self.queue_rounds += 1
+        elif self.w >= STEADY_W and abs(self.w - self.epoch_held_w) >= self.epoch_held_w // 5:
+            self.min_rtt_us = self.round_rtt_us
+            self.mode, self.queue_rounds = ALONE, 0
 
     def round(self, call) -> None:
         if not self.blocked and self.block_samples:
@@ -386,7 +407,11 @@ class Satcc(Control):
         elif self.mode == ALONE:
             self.hold(queue)
         elif self.quiet_rounds >= WAIT_ROUNDS:
-            self.mode = ALONE
+            self.mode, self.queue_rounds = ALONE, 0
+        elif queue:
+            self.watch()
+        else:
+            self.queue_rounds = 0
         if queue:
             self.p_q16 -= -(-self.p_q16 // P_PART)
         self.quiet_rounds = min(self.quiet_rounds + 1, 31)

@@ -281,6 +281,14 @@ MUTANTS = {
          "step = min(step, satcc_probe_step(ca, n));", ";"),
         ("a timeout's jump waits for a third round trip", "modules/tcp_satcc.c",
          "#define SATCC_JUMP_ROUNDS\t2", "#define SATCC_JUMP_ROUNDS\t3"),
+        ("a queue that grows in HOLD is not seen", "modules/tcp_satcc.c",
+         "ca->queue_rounds > SATCC_SETTLED_ROUND &&", "ca->queue_rounds > SATCC_BUSY_ROUNDS &&"),
+        ("the drops of a queue leave the flow alone", "modules/tcp_satcc.c",
+         "satcc_is_queue(ca) && satcc_is_delivered(ca))", "satcc_is_quiet(ca))"),
+        ("a longer path is not seen in SHARED", "modules/tcp_satcc.c",
+         "#define SATCC_STEADY_W\t\t32", "#define SATCC_STEADY_W\t\t32000"),
+        ("a long recovery has one cut", "modules/tcp_satcc.c",
+         "#define SATCC_RECUT_WINDOWS\t2", "#define SATCC_RECUT_WINDOWS\t20000"),
     ],
 }
 
@@ -292,6 +300,12 @@ def alone(fault):
               for after_s, loss in ((0, {"loss_pct": 100}), (0.4, {}))]
     reordered = {"seconds": 20, "line": {"reorder_pct": 2}}
     gentle = {"seconds": 20, "modules": {"tcp_hybla_full": {"gentle": 1}}}
+
+    def slower(rtt_ms, rate_mbit, queue_bdp):
+        link = {"rate_mbit": rate_mbit, "queue_bdp": queue_bdp}
+        return {"rtt_ms": rtt_ms, **link, "rate_mbit": 10, "seconds": 20,
+                "change": [{"at_s": 6, "hop": "gateway", "forward": link}]}
+
     return {
         ("hybla_full", "a queue shows at a quarter"): gentle,
         ("hybla_full", "it doubles beyond b"): gentle,
@@ -310,6 +324,11 @@ def alone(fault):
             {"rate_mbit": 10, "rtt_ms": 100, "seconds": 20, "queue_packets": 8},
         ("satcc", "CUBIC's growth after a loss has no bound"):
             {"rate_mbit": 10, "rtt_ms": 100, "seconds": 20, "queue_packets": 8},
+        ("satcc", "a queue that grows in HOLD is not seen"): slower(200, 4, 2),
+        ("satcc", "the drops of a queue leave the flow alone"): slower(200, 2, 0.5),
+        ("satcc", "a longer path is not seen in SHARED"):
+            {"seconds": 30, "change": [situations.from_then_on(12, delay_ms=600)]},
+        ("satcc", "a long recovery has one cut"): slower(600, 2, 0.5),
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

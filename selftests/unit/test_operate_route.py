@@ -8,6 +8,7 @@ import select
 import socket
 import subprocess
 import sys
+import time
 import types
 
 import pytest
@@ -559,11 +560,14 @@ def test_what_the_operator_removes_is_not_followed(net, tmp_path, words):
     ("[ROUTE]Deleted local 192.0.2.9 dev v0 table 255 proto 2 scope 254 src 192.0.2.9", False),
     ("[ROUTE]Deleted local 192.0.2.9 dev v1 table 255 proto 2 scope 254 src 192.0.2.9", True),
     ("[ROUTE]192.0.2.0/24 dev v0 table 254 proto 2 scope 253 src 192.0.2.9", True),
+    ("[ADDR]3: v0    inet 192.0.2.1/24 brd 192.0.2.255 scope 0 v0\\   valid_lft forever", False),
+    ("[ADDR]Deleted 3: v0    inet6 2001:db8::1/64 scope 0 \\   valid_lft forever", False),
+    ("[ADDR]4: v1    inet 192.0.2.1/24 brd 192.0.2.255 scope 0 v1\\   valid_lft forever", True),
     ("[ROUTE]Deleted 198.51.100.0/24 via 192.0.2.2 dev v0 table 254 proto 186 metric 0", True)])
 def test_only_the_routes_own_device_takes_it_away(link, removed):
     """Another device's event, or one of a device that stays up, may come with the operator's command.
 
-    A device that loses an address is configured anew.
+    A device whose address goes, or is set again, is configured anew.
     """
     deleted = f"[ROUTE]Deleted {PREFIX} via 192.0.2.2 dev v0 table 254 proto {fib.PROTOCOL} metric 0"
     place = fib.prefix_of(PREFIX), None
@@ -644,6 +648,20 @@ def test_a_manager_that_configures_the_device_anew_is_followed(net, tmp_path, pr
         net.ip(f"-{family}", "route", "add", "default", "via", gateway)
         assert line() == f"{prefix}: via {gateway} on v0\n"
     assert own(net, prefix, family)["metrics"] == [{"congestion": "cubic"}]
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.4])
+def test_a_manager_that_keeps_the_addresses_is_followed(net, tmp_path, pause_s):
+    """As systemd-networkd 257 does: it deletes the routes that are not its own and sets the address
+    again, a quarter of a second later on a slow host."""
+    save_and_flush(net, tmp_path, (PREFIX, "cubic"))
+    with following(net, tmp_path) as line:
+        assert line() == f"{PREFIX}: via 192.0.2.2 on v0\n"
+        net.ip("route", "del", PREFIX, "proto", str(fib.PROTOCOL))
+        time.sleep(pause_s)
+        net.ip("address", "replace", "192.0.2.1/24", "dev", "v0")
+        assert line() == f"{PREFIX}: via 192.0.2.2 on v0\n"
+    assert own(net, PREFIX, 4)["metrics"] == [{"congestion": "cubic"}]
 
 
 def test_a_daemon_that_replaces_satccs_route_is_followed(net, tmp_path):

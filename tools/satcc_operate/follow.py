@@ -21,8 +21,9 @@ LATE = 0.5              # s in which the event of a change that is visible must 
 AGAIN = 5.0             # s until a failed change is tried again
 # [LINK]3: v0@if2: <BROADCAST,MULTICAST> mtu 1500 ..., or [LINK]Deleted 3: v0@if2: <...> ...
 LINK = re.compile(r"\[LINK\](Deleted )?\d+: ([^:@]+)[^<]*<([^>]*)>")
+ADDRESS = re.compile(r"\[ADDR\](?:Deleted )?\d+: (\S+)")       # [ADDR]3: v0    inet 192.0.2.1/24 ...
 KERNEL = "2"            # the protocol of the routes that the kernel makes for an address
-MONITOR = ["ip", "-N", "-o", "monitor", "label", "link", "route", "rule"]
+MONITOR = ["ip", "-N", "-o", "monitor", "label", "link", "address", "route", "rule"]
 
 
 class Follower:
@@ -72,15 +73,16 @@ def is_removed(place, events):
     """Whether somebody has removed satcc's route by a command.
 
     Two other events remove it.  The kernel deletes the routes of a device that goes down.
-    NetworkManager and systemd-networkd delete all routes of a device that they configure anew, and its
-    addresses.
+    NetworkManager and systemd-networkd delete all routes of a device that they configure anew.  They
+    also delete its addresses or set them again.
     """
     lines = events.splitlines()
     down = {match[2] for match in map(LINK.match, lines)
             if match and (match[1] or "UP" not in match[3].split(","))}
     emptied = {deleted["dev"] for deleted in map(deleted_route, lines)
                if deleted.get("proto") == KERNEL and "dev" in deleted}
-    return any(is_removal(place, line, down | emptied) for line in lines)
+    addressed = {match[1] for match in map(ADDRESS.match, lines) if match}
+    return any(is_removal(place, line, down | emptied | addressed) for line in lines)
 
 
 def deleted_route(line):
@@ -89,13 +91,13 @@ def deleted_route(line):
     return dict(zip(words, words[1:])) if words[:1] == ["[ROUTE]Deleted"] else {}
 
 
-def is_removal(place, line, emptied):
+def is_removal(place, line, changed):
     """Whether a line of MONITOR tells that satcc's route of a place was deleted.
 
-    emptied: devices that went down or lost an address.
+    changed: devices that went down, or whose addresses changed.
     """
     values, words = deleted_route(line), line.split()
-    if values.get("proto") != str(fib.PROTOCOL) or values.get("dev") in emptied:
+    if values.get("proto") != str(fib.PROTOCOL) or values.get("dev") in changed:
         return False
     is_same = place[0].prefixlen == 0 if words[1] == "default" else fib.prefix_of(words[1]) == place[0]
     return is_same and fib.port_of({"table": values.get("table", fib.MAIN)}) == place[1]
@@ -157,6 +159,8 @@ def bring_up_to_date(host, options, follower, monitor, events):
 
     When a route is missing, the event that tells who removed it may not have been read yet.
     """
+    if any(deleted_route(line).get("proto") == str(fib.PROTOCOL) for line in events.splitlines()):
+        events += monitor.burst(LATE)
     try:
         waiting = follower.waiting
         steps, lines = follower.plan(events)

@@ -395,15 +395,15 @@ def build(series: str = "6.1", replacements: tuple = (), extras: tuple[str, ...]
     replacements: as for build_modules().
     extras: names in EXTRAS of the parts to add.
     """
-    image = _built(series, replacements, extras)
+    image = build_once(series, replacements, extras)
     if not image.initramfs.exists():        # machine.py keeps those of the last states
-        _built.cache_clear()
-        image = _built(series, replacements, extras)
+        build_once.cache_clear()
+        image = build_once(series, replacements, extras)
     return image
 
 
 @functools.cache
-def _built(series: str, replacements: tuple, extras: tuple[str, ...]) -> Image:
+def build_once(series: str, replacements: tuple, extras: tuple[str, ...]) -> Image:
     """As build(), once in a process."""
     if " " in str(BUILD):
         raise LabError(f"kbuild cannot work below a path with a space: {BUILD}")

@@ -177,7 +177,7 @@ def test_an_image_whose_file_is_gone_is_built_again(monkeypatch, tmp_path):
         initramfs.touch()
         return image.Image("6.1.0-1-amd64", tmp_path, initramfs, "identity", (), {})
 
-    monkeypatch.setattr(image, "_built", functools.cache(build))
+    monkeypatch.setattr(image, "build_once", functools.cache(build))
     assert image.build("6.1") == image.build() and builds == [("6.1", (), ())]
     initramfs.unlink()
     assert image.build("6.1").initramfs.exists() and len(builds) == 2

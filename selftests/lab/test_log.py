@@ -450,12 +450,13 @@ def test_only_named_congestion_controls_have_calls(called, lab, geo):
 
 def test_64_flows_and_20000_segments_a_second(lab, geo):
     """Every packet of the capture has its record; nothing was lost."""
-    transfer = geo("cubic", rate_mbit=270, rtt_ms=20, queue_bdp=1, bytes=1_000_000,
+    size = 2_000_000
+    transfer = geo("cubic", rate_mbit=300, rtt_ms=20, queue_bdp=1, bytes=size,
                    modules={"satcc_log": {}},
                    after=[LOST, "ip netns exec sender cat /proc/net/netstat > $OUT/netstat"],
                    trace=[f"satcc:{event}" for event in EVENTS],
                    sender={"sysctl": {"net.ipv4.tcp_wmem": "4096 65536 262144"}})
-    flows = tuple(Flow(cc, bytes=1_000_000) for cc in ("cubic", "hybla_full", "bbr", "reno") * 16)
+    flows = tuple(Flow(cc, bytes=size) for cc in ("cubic", "hybla_full", "bbr", "reno") * 16)
     run = lab.run(dataclasses.replace(transfer, flows=flows))
     lost = int(run.read("lost"))
     sent, acks, windows = (records(run, event) for event in EVENTS)
@@ -468,7 +469,7 @@ def test_64_flows_and_20000_segments_a_second(lab, geo):
         own = sent[sent["dport"] == FIRST_PORT + number]
         assert (own["len"] > 0).sum() == info["data_segs_out"]
         assert own["len"].sum() == info["bytes_sent"]
-        end = int(own["seq"][0]) + 1 + 1_000_000
+        end = int(own["seq"][0]) + 1 + size
         # Work on ACKs that came before the FIN; a SYN-ACK sent again never gets that far.
         came = run.sender.where(run.sender.sport == FIRST_PORT + number)
         worked = acks["ack"][acks["dport"] == FIRST_PORT + number].astype("i8")

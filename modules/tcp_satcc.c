@@ -81,8 +81,8 @@
  * - satcc does not detect a queue that delays by less than thr / 2, such as CoDel's on a
  *   long path. It takes the drops there as random, up to tolerate_pct. It reacts to marks.
  * - It takes a queue that was there before the flow as part of the path: RTT_min includes
- *   that queue until the other flows drain it. Ten satcc flows that start together on 10
- *   Mbit/s and 40 ms lose three times as much as ten CUBIC flows.
+ *   that queue until the other flows drain it. Ten satcc flows that start one after the
+ *   other share less evenly than ten CUBIC flows.
  * - Where the link grants a rate for what is in the queue (bandwidth on demand), it asks for
  *   little, because it keeps the queue short.
  * - It does not get its share beside CUBIC in a queue of 4 BDP or more. At 250 ms it does

@@ -10,8 +10,9 @@
           by the queue; otherwise W *= 0.7
     mark  W *= 0.7;  timeout: W *= 0.7, and cwnd grows to W by slow start
 
-Growth: in START by Hoe's line, or W *= 2 a round trip; in PROBE by RTT_min / 25 ms * 2^n segments in the
-n-th round trip without a queue; else as CUBIC (RFC 9438), at most W / 2 a round trip.
+Growth: in START by Hoe's line, or W *= 2 a round trip, after a queue W *= 1.5 in two; in PROBE by
+RTT_min / 25 ms * 2^n segments in the n-th round trip without a queue; else as CUBIC (RFC 9438), at most
+W / 2 a round trip.
 
 Rounded down, by the documentation: rates to 2^-24 segments per us, times to us, CUBIC's times to ms, W
 to segments, p to 1/65536, m and its root to 1/256, all fractions and percentages.
@@ -29,13 +30,14 @@ from .core import LARGEST_CWND, NO_RTT, UNUSED_NS, Control, Wrong
 U16, U32, U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
 START, ALONE, SHARED = range(3)
 WAIT, COLLECT, DONE = range(3)
+DOUBT_NONE, DOUBT_WAIT, DOUBT_STAY, DOUBT_GROW = range(4)      # in queue_rounds, in START
 ECE = 4                         # CA_ACK_ECE of in_ack_event()'s flags
 MAX_RTT_US, BW_ONE = 1 << 24, 1 << 24
 HOE_POINTS, HOE_MIN_POINTS, HOE_PKTS, HOE_US, HOE_SPAN_US = 32, 3, 64, 1 << 22, 1000
 W_MIN, W_RESTART, SLACK, BLOCK = 2, 10, 4, 16
 CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
-SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W = 2, 2, 8, 32
+SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W, DOUBT_PART = 2, 2, 8, 32, 8
 P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART = 256, 1023, 127, 64
 TICK_MS = 8                     # rounding by the core's clock, at both ends of a time
 
@@ -154,7 +156,7 @@ class Satcc(Control):
         """End START with the window w."""
         for name in AFTER:
             setattr(self, name, 0)
-        self.mode, self.train, self.quiet_rounds = ALONE, DONE, 0
+        self.mode, self.train, self.quiet_rounds, self.queue_rounds = ALONE, DONE, 0, 0
         self.set_w(w)
         self.round_lost = call.lost
         self.epoch_cut_delivered, self.epoch_cut_seq = call.delivered_old, call.snd_una
@@ -227,7 +229,8 @@ class Satcc(Control):
     def begin_train(self, call) -> None:
         srtt_us = max(call.srtt_us8 // 8, 1) if call.srtt_us8 else 0
         self.train = COLLECT
-        self.train_jitter_us = abs(srtt_us - call.rtt_us) * 8 // 7 if call.rtt_us > 0 else 0
+        if not self.start_hoe_points:
+            self.train_jitter_us = abs(srtt_us - call.rtt_us) * 8 // 7 if call.rtt_us > 0 else 0
         self.train_end = (call.delivered_old + call.in_flight_old) & U32
         self.start_t0_us, self.start_train_delivered = call.mstamp_us & U32, call.delivered_old
         self.points = [(0, 0)]
@@ -271,6 +274,8 @@ class Satcc(Control):
             self.end_train()
         elif w := self.train_w(pkts, over):
             self.run(call, max(w, self.w))
+        elif over and self.start_hoe_span_us < HOE_SPAN_US:
+            self.train = WAIT
         elif over:
             self.end_train()
 
@@ -279,10 +284,29 @@ class Satcc(Control):
             self.follow_train(call)
         if self.mode != START:
             return
-        if self.train == DONE and (self.is_queue() or self.flat_rounds >= FLAT):
+        if self.train == DONE and self.flat_rounds >= FLAT:
             self.run(call, min(self.w, max(self.b + self.b // 4, W_RESTART)))
-        elif call.is_cwnd_limited:
-            self.set_w(min(self.w + call.rs_acked_sacked, min(max(call.clamp, 1), LARGEST_CWND)))
+            return
+        if self.train == DONE and self.is_queue() and self.queue_rounds == DOUBT_NONE:
+            self.queue_rounds = DOUBT_WAIT
+        if call.is_cwnd_limited and self.queue_rounds in (DOUBT_NONE, DOUBT_GROW):
+            delivered, acked = call.delivered_old, call.rs_acked_sacked
+            if self.queue_rounds == DOUBT_GROW:
+                acked = delivered // 2 - (delivered - acked) // 2
+            self.set_w(min(self.w + acked, min(max(call.clamp, 1), LARGEST_CWND)))
+
+    def start_round(self) -> None:
+        """Does bw grow, or, after a queue was seen, does the path deliver a W that stays?"""
+        last = max(self.bw_1, self.bw_2)
+        if self.queue_rounds in (DOUBT_WAIT, DOUBT_GROW):
+            self.queue_rounds = DOUBT_STAY
+        elif self.queue_rounds == DOUBT_STAY:
+            if self.b < self.w - self.w // DOUBT_PART:
+                self.flat_rounds = FLAT
+            else:
+                self.queue_rounds = DOUBT_GROW
+        else:
+            self.flat_rounds = 0 if self.bw_0 > last + last // 4 else min(self.flat_rounds + 1, FLAT)
 
     # -- losses -------------------------------------------------------------------------
 
@@ -401,9 +425,7 @@ class Satcc(Control):
         queue = self.above(self.round_rtt_us) >= self.thr_us
         if self.mode == START:
             if self.train == DONE and not call.rs_app_limited:
-                last = max(self.bw_1, self.bw_2)
-                grown = self.bw_0 > last + last // 4
-                self.flat_rounds = 0 if grown else min(self.flat_rounds + 1, FLAT)
+                self.start_round()
         elif self.mode == ALONE:
             self.hold(queue)
         elif self.quiet_rounds >= WAIT_ROUNDS:

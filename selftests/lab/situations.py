@@ -16,6 +16,13 @@ def from_then_on(at_s, **forward):
     return {"at_s": at_s, "hop": "satellite", "forward": {"delay_ms": 300, **forward}}
 
 
+def narrow_return():
+    """Hops of 50 Mbit/s and 600 ms whose return link carries 1140 pure ACKs a second, and queues 40."""
+    delay = {"delay_ms": 300}
+    return [{"name": "gateway", "forward": {"rate_mbit": 50, "queue_bdp": 1}, "reverse": delay},
+            {"name": "satellite", "forward": delay, "reverse": {"rate_mbit": 0.6, "queue_packets": 40}}]
+
+
 def rough(transfer):
     """All that happens to links, in 70 s: loss, outages of a second and of five with calm after
     each, marks, a longer path, reordering.  A shell line for a scenario's `commands`."""

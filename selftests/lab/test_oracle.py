@@ -289,6 +289,13 @@ MUTANTS = {
          "#define SATCC_STEADY_W\t\t32", "#define SATCC_STEADY_W\t\t32000"),
         ("a long recovery has one cut", "modules/tcp_satcc.c",
          "#define SATCC_RECUT_WINDOWS\t2", "#define SATCC_RECUT_WINDOWS\t20000"),
+        ("a first queue ends START", "modules/tcp_satcc.c",
+         "ca->queue_rounds = SATCC_DOUBT_WAIT;", "ca->flat_rounds = SATCC_FLAT_ROUNDS;"),
+        ("in doubt W doubles", "modules/tcp_satcc.c",
+         "(acked + 1 - tp->delivered % 2) / 2", "acked"),
+        ("a short train is the last", "modules/tcp_satcc.c",
+         "ca->start.hoe.span_us < SATCC_HOE_MIN_SPAN_US)\n\t\tca->train = SATCC_TRAIN_WAIT;",
+         "ca->start.hoe.span_us < SATCC_HOE_MIN_SPAN_US)\n\t\tsatcc_end_train(sk, ca);"),
     ],
 }
 
@@ -300,6 +307,7 @@ def alone(fault):
               for after_s, loss in ((0, {"loss_pct": 100}), (0.4, {}))]
     reordered = {"seconds": 20, "line": {"reorder_pct": 2}}
     gentle = {"seconds": 20, "modules": {"tcp_hybla_full": {"gentle": 1}}}
+    doubtful = {"hop": situations.narrow_return(), "seconds": 9, "modules": {"tcp_satcc": {"hoe": 0}}}
 
     def slower(rtt_ms, rate_mbit, queue_bdp):
         link = {"rate_mbit": rate_mbit, "queue_bdp": queue_bdp}
@@ -329,6 +337,9 @@ def alone(fault):
         ("satcc", "a longer path is not seen in SHARED"):
             {"seconds": 30, "change": [situations.from_then_on(12, delay_ms=600)]},
         ("satcc", "a long recovery has one cut"): slower(600, 2, 0.5),
+        ("satcc", "a first queue ends START"): doubtful,
+        ("satcc", "in doubt W doubles"): doubtful,
+        ("satcc", "a short train is the last"): {"rate_mbit": 250, "bytes": 300_000},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

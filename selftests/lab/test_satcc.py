@@ -8,7 +8,7 @@ from bench.oracle import calls
 from bench.oracle.calls import (
     CONG_CONTROL, CWND_EVENT, CWR, LOSS, RECOVERY, SET_STATE, TX_START, TX_START_EVENT)
 from bench.scenario import scenario
-from selftests.lab.situations import from_then_on
+from selftests.lab.situations import from_then_on, narrow_return
 
 pytestmark = pytest.mark.lab
 
@@ -41,6 +41,24 @@ def test_a_transfer_drops_nothing(lab, geo):
     assert 95 <= first.new.w <= 105 and first.delivered < 10
     assert flow_view.queue_drops(run) == 0
     assert flow_view.FlowView(run).transfer_s(1_000_000) < 6.2
+
+
+def test_a_fast_link_is_measured_by_a_later_flight(lab, geo):
+    """250 Mbit/s: the ACKs of ten segments take less than 1 ms, so START waits for those of 40.  Then W
+    is the bandwidth-delay product of 12,500 segments, to a tenth; the fourth flight has not left."""
+    _, flow_calls = play(lab, geo, rate_mbit=250, bytes=1_000_000)
+    first = next(call for call in acks(flow_calls) if call.new.mode == ALONE)
+    assert 11_250 <= first.new.w <= 13_750 and first.delivered < 10 + 20 + 40
+
+
+def test_a_queue_of_acks_does_not_end_the_start(lab, geo):
+    """Without an estimate, and with a narrow return link, whose queue shows at less than half of the
+    bandwidth-delay product of 2500 segments: W is twice as large, and more, when START ends."""
+    run, flow_calls = play(lab, geo, seconds=9, modules={"tcp_satcc": {"hoe": 0}}, hop=narrow_return())
+    queue_w = next(call.new.w for call in acks(flow_calls) if call.new.queue_rounds)
+    end = next(call for call in acks(flow_calls) if call.new.mode == ALONE)
+    assert queue_w < 1250 and end.new.w >= 2 * queue_w
+    assert flow_view.queue_drops(run) == 0
 
 
 def test_random_loss_leaves_the_window(lab, geo):

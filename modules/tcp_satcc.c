@@ -44,7 +44,8 @@
  *   SHARED   CUBIC (RFC 9438): C = 0.4, beta = 0.7, fast convergence, Reno-friendly.
  *
  *   loss while q < thr / 2      random: W stays, p is updated. If a round trip loses more
- *                               than twice tolerate_pct: W *= 0.7
+ *                               than twice tolerate_pct: W *= 0.7. If 256 segments lose
+ *                               more than tolerate_pct: as any other loss
  *   other loss that p explains  W is cut as in HOLD; PROBE waits
  *   any other loss              W *= 0.7
  *   ECN mark, local drop        W *= 0.7 at any q
@@ -176,7 +177,8 @@ struct satcc {
 	u16	prior_p_q16;		/* p before the core's reduction, for undo */
 	u16	mss;			/* size of W's segments, bytes */
 	u16	quiet_sent:10,		/* segments sent without a queue since p was updated */
-		shrink_credit:3;	/* eighths of a segment, while the flight shrinks to W */
+		shrink_credit:3,	/* eighths of a segment, while the flight shrinks to W */
+		excess:1;		/* more than tolerate_pct was lost without a queue */
 	u32	quiet_lost:7,		/* losses among quiet_sent */
 		quiet_rounds:5,		/* n: rounds since the last queue */
 		block_samples:4,	/* RTT samples in the block */
@@ -401,13 +403,19 @@ static bool satcc_is_queue(const struct satcc *ca)
 	return satcc_queue_us(ca) >= satcc_threshold_us(ca);
 }
 
-/* Would a loss now be random? This uses the last 16 to 31 RTTs, because the return link
- * may delay a single ACK.
+/* May losses be random, because there is no queue? This uses the last 16 to 31 RTTs, because
+ * the return link may delay a single ACK.
  */
-static bool satcc_is_quiet(const struct satcc *ca)
+static bool satcc_is_empty(const struct satcc *ca)
 {
 	return satcc_param(tolerate_pct) &&
 	       satcc_queue_us(ca) < satcc_threshold_us(ca) / 2;
+}
+
+/* Would a loss now be random? Not if too many were. */
+static bool satcc_is_quiet(const struct satcc *ca)
+{
+	return !ca->excess && satcc_is_empty(ca);
 }
 
 /* Called when the block is full, or at the end of a round trip that has not filled it. */
@@ -728,8 +736,11 @@ static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sam
 				    satcc_cwnd_limit(tp)));
 }
 
-/* Update p from segments sent without a queue: at the first loss, then every 256 segments.
- * A rate above tolerate_pct is not random loss and is ignored.
+/* Update p from segments sent without a queue: at the first loss, then every 256 segments. A
+ * rate above tolerate_pct is not random loss: until a lower rate follows, each loss is
+ * congestion. A flow that has taken a full queue for its path needs this, because it sees no
+ * queue. With it, ten flows that start 2.1 s apart at 10 Mbit/s and 40 ms lose 3022 segments,
+ * and the smallest gets 84 % of its share; without it 7838 and 29 % (lab).
  */
 static void satcc_update_p(struct satcc *ca, const struct rate_sample *rs)
 {
@@ -742,7 +753,8 @@ static void satcc_update_p(struct satcc *ca, const struct rate_sample *rs)
 		return;
 
 	p_q16 = ((u32)ca->quiet_lost << 16) / max_t(u32, ca->quiet_sent, 100);
-	if (p_q16 * 100 <= satcc_param(tolerate_pct) << 16)
+	ca->excess = p_q16 * 100 > satcc_param(tolerate_pct) << 16;
+	if (!ca->excess)
 		ca->p_q16 = ca->p_q16 ? (7 * ca->p_q16 + p_q16) / 8 : p_q16;
 	ca->quiet_sent = 0;
 	ca->quiet_lost = 0;
@@ -755,7 +767,7 @@ static bool satcc_is_airs(const struct satcc *ca, u32 lost, u32 sent)
 {
 	unsigned long mean_q8 = (u64)min_t(u32, sent, U16_MAX) * ca->p_q16 >> 8;
 
-	return ca->p_q16 && (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt(mean_q8 << 8));
+	return ca->p_q16 && !ca->excess && (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt(mean_q8 << 8));
 }
 
 /* Does the path deliver at least 3/4 of W in a round trip? If not, the flow's own excess may
@@ -816,14 +828,14 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 }
 
 static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
-			 bool quiet)
+			 bool empty)
 {
-	if (quiet)
+	if (empty)
 		satcc_update_p(ca, rs);
 	if (!satcc_param(tolerate_pct))
 		ca->p_q16 = 0;
 	if (rs->losses > 0)
-		satcc_answer(sk, ca, rs->prior_delivered, quiet);
+		satcc_answer(sk, ca, rs->prior_delivered, empty && !ca->excess);
 }
 
 /* Called when a recovery begins. A loss that RACK's timer has detected comes without an ACK,
@@ -836,7 +848,7 @@ static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)
 
 	if (!ca->min_rtt_us || (ca->in_ack && ca->p_q16))
 		return;
-	if (!ca->in_ack && satcc_is_quiet(ca))
+	if (!ca->in_ack && satcc_is_empty(ca))
 		ca->quiet_lost = min_t(u32, ca->quiet_lost + 1, SATCC_P_LOST_MAX);
 	if (ca->mode == SATCC_START || !before(tp->snd_una, ca->epoch.cut_seq))
 		satcc_answer(sk, ca, tp->delivered, satcc_is_quiet(ca));
@@ -1077,7 +1089,7 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 {
 	struct satcc *ca = satcc_state(sk);
 	u32 queue_us, threshold_us;
-	bool queue, quiet;
+	bool queue, empty;
 
 	satcc_update_mss(sk, ca);
 	satcc_update_rtt(sk, ca, rs->rtt_us);
@@ -1092,8 +1104,8 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 		queue_us = satcc_queue_us(ca);
 		threshold_us = satcc_threshold_us(ca);
 		queue = queue_us >= threshold_us;
-		quiet = satcc_param(tolerate_pct) && queue_us < threshold_us / 2;
-		satcc_losses(sk, ca, rs, quiet);
+		empty = satcc_param(tolerate_pct) && queue_us < threshold_us / 2;
+		satcc_losses(sk, ca, rs, empty);
 		if (queue)
 			ca->quiet_rounds = 0;
 		if (ca->mode == SATCC_START)
@@ -1141,6 +1153,7 @@ static u32 satcc_undo_cwnd(struct sock *sk)
 
 	ca->p_q16 = ca->prior_p_q16;
 	ca->quiet_lost = 0;
+	ca->excess = false;
 	ca->ramp = false;
 	if (ca->mode != SATCC_START && ca->epoch.prior_w) {
 		satcc_set_w(ca, max(ca->w, ca->epoch.prior_w));

@@ -5,7 +5,7 @@
     thr   the largest of 2 ms, min(RTT_min / 16, queue_ms) and min(2 / bw, RTT_min / 8)
     b     bw RTT_min, with bw the largest delivery rate of three round trips
     loss  if q < thr / 2: p follows the losses; W *= 0.7 only if a round trip loses more than twice
-          tolerate_pct
+          tolerate_pct, or if the last 256 segments lost more than tolerate_pct
           else, if the losses are at most 2 (m + sqrt(m)), m = p times the round trip's segments: W falls
           by the queue; otherwise W *= 0.7
     mark  W *= 0.7;  timeout: W *= 0.7, and cwnd grows to W by slow start
@@ -43,8 +43,8 @@ TICK_MS = 8                     # rounding by the core's clock, at both ends of 
 
 COMMON = ("min_rtt_us", "w", "bw_0", "bw_1", "bw_2", "round_delivered", "round_rtt_us", "block_rtt_us",
           "last_block_rtt_us", "rtt_us", "p_q16", "prior_p_q16", "mss", "quiet_sent", "shrink_credit",
-          "quiet_lost", "quiet_rounds", "block_samples", "queue_rounds", "mode", "train", "flat_rounds",
-          "ramp", "trimmed", "blocked", "in_ack", "ece", "marked", "reduced")
+          "excess", "quiet_lost", "quiet_rounds", "block_samples", "queue_rounds", "mode", "train",
+          "flat_rounds", "ramp", "trimmed", "blocked", "in_ack", "ece", "marked", "reduced")
 # Private fields that a restart after idle sets; ramp may be set already, by a timeout.
 RESTARTED = ("w", "ramp", "quiet_rounds", "credit", "epoch_w_begin")
 IN_START = ("train_jitter_us", "train_end", "start_hoe_sum_tt", "start_hoe_sum_ta", "start_hoe_sum_t",
@@ -116,8 +116,11 @@ class Satcc(Control):
     def is_queue(self) -> bool:
         return self.q_us >= self.thr_us
 
-    def is_quiet(self) -> bool:
+    def is_empty(self) -> bool:
         return bool(self.parameters["tolerate_pct"]) and self.q_us < self.thr_us // 2
+
+    def is_quiet(self) -> bool:
+        return not self.excess and self.is_empty()
 
     def end_block(self) -> None:
         self.last_block_rtt_us, self.block_samples, self.blocked = self.block_rtt_us, 0, 1
@@ -318,13 +321,14 @@ class Satcc(Control):
         if self.quiet_sent < P_SEGMENTS and (self.p_q16 or not self.quiet_lost):
             return
         p = (self.quiet_lost << 16) // max(self.quiet_sent, 100)
-        if 100 * p <= self.parameters["tolerate_pct"] << 16:
+        self.excess = int(100 * p > self.parameters["tolerate_pct"] << 16)
+        if not self.excess:
             self.p_q16 = (7 * self.p_q16 + p) // 8 if self.p_q16 else p
         self.quiet_sent = self.quiet_lost = 0
 
     def explained(self, lost: int, sent: int) -> bool:
         mean = min(sent, U16) * self.p_q16 >> 8
-        return bool(self.p_q16) and lost << 8 <= 2 * (mean + isqrt(mean << 8))
+        return bool(self.p_q16) and not self.excess and lost << 8 <= 2 * (mean + isqrt(mean << 8))
 
     def answer(self, call, prior_delivered: int) -> None:
         tolerate = self.parameters["tolerate_pct"]
@@ -353,7 +357,7 @@ class Satcc(Control):
             self.congestion(call)
 
     def losses(self, call) -> None:
-        if self.is_quiet():
+        if self.is_empty():
             self.learn(call)
         if not self.parameters["tolerate_pct"]:
             self.p_q16 = 0
@@ -368,7 +372,7 @@ class Satcc(Control):
         """
         if not self.min_rtt_us or self.in_ack and self.p_q16:
             return
-        if not self.in_ack and self.is_quiet():
+        if not self.in_ack and self.is_empty():
             self.quiet_lost = min(self.quiet_lost + 1, P_LOST_MAX)
         if self.mode == START or not is_before(call.snd_una, self.epoch_cut_seq):
             self.answer(call, call.delivered_old)
@@ -549,7 +553,7 @@ class Satcc(Control):
         self.ret = max(self.w, 2)
 
     def undo(self, call):
-        self.p_q16, self.quiet_lost, self.ramp = self.prior_p_q16, 0, 0
+        self.p_q16, self.quiet_lost, self.excess, self.ramp = self.prior_p_q16, 0, 0, 0
         if self.mode != START and self.epoch_prior_w:
             self.set_w(max(self.w, self.epoch_prior_w))
             self.epoch_w_max = self.epoch_prior_w_max

@@ -69,6 +69,15 @@ def test_random_loss_leaves_the_window(lab, geo):
     assert 0.005 < acks(flow_calls)[-1].new.p_q16 / 65536 < 0.02
 
 
+def test_more_loss_than_tolerated_is_congestion(lab, geo):
+    """15 % without a queue: after a batch of segments that lost more than tolerate_pct, ACKs that report
+    a loss cut W to 70 %, and W goes below a quarter of the bandwidth-delay product of 100 segments."""
+    _, flow_calls = play(lab, geo, loss_pct=15, seconds=30)
+    excess = [call for call in acks(flow_calls) if call.old.excess and call.new.excess]
+    assert len([call for call in excess if call.new.w == call.old.w * 70 // 100]) >= 4
+    assert min(call.new.w for call in excess) < 100 / 4
+
+
 def test_no_tolerance(lab, geo):
     """With tolerate_pct=0 every loss is congestion: a cut to 70 % in every recovery, as it begins or at
     an ACK that tells of a loss, and p stays 0.  A SYN may be lost too, before."""

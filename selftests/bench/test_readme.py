@@ -13,7 +13,7 @@ from selftests.bench.test_webpage import SIZES, make_data, make_full
 USES = {"about": {"date": "2026-01-02", "kernel": "6.1.0-56-amd64", "emulator": "QEMU 7.2.22",
                   "commit": "0123abc", "seeds": 3},
         "experiments": []}
-NAMES = {"summary", "links", "beside", "long", "cost", "acceptance", "papers"}
+NAMES = {"summary", "links", "beside", "long", "cost", "acceptance", "accesses", "papers"}
 OURS = sorted(policies())
 VERDICTS = {
     "values": {"reproduced": 7, "same order": 6, "not reproduced": 5, "undecided": 4,
@@ -50,7 +50,7 @@ def text():
 def test_the_pages_have_each_table_once():
     blocks = [block for page in readme.PAGES for block in readme.BLOCK.findall(page.read_text())]
     named = [name for _, name, policy, _ in blocks if not policy]
-    assert {"summary", "links", "long", "cost"} <= set(named) <= NAMES
+    assert set(named) == NAMES
     assert len(set(named)) == len(named)
     assert sorted(policy for _, name, policy, _ in blocks if name == "harm") == OURS
 
@@ -142,6 +142,14 @@ def test_the_acceptance_table_names_a_link_once_and_unreached_objectives(text):
     assert [row[:4] for row in rows] == [["L", "1 MB", "5.00", "> 120"],
                                          ["", "2 MB", "5.00", "> 120"]]
     assert "L, 2 MB: 3 s is reached by none; the senders' doing." in text
+
+
+def test_the_accesses_have_10_mb_alone_and_the_fastest_in_bold():
+    data = make_all()
+    data["acceptance"]["rows"] = [geo_row(bytes=mb * 1_000_000, link=f"{mb} MB") for mb in (2, 10, 100)]
+    head, *rows = rows_of(readme.written("<!-- table: accesses -->\n<!-- end -->", data), "accesses")
+    assert head == ["link", "satcc", "cubic", "objective", "floor"]
+    assert rows == [["10 MB", "**5.00**", "> 120", "3", "2.00"]]
 
 
 def test_the_papers_verdicts(text):
@@ -239,8 +247,8 @@ def test_each_use_has_a_page():
 
 def test_a_table_names_its_source_and_is_kept_without_figures(text):
     made_on = ", Linux 6.1.0-56-amd64, QEMU 7.2.22, commit unknown"
-    assert text.count("`make bench`" + made_on) == len(NAMES) - 2
-    assert text.count("`make geo`" + made_on) == 1
+    assert text.count("`make bench`" + made_on) == len(NAMES) - 3
+    assert text.count("`make geo`" + made_on) == 2
     assert readme.written(text, {"links": [], "about": {}}) == text
     assert "\nold\n" not in text and readme.written(text, make_all()) == text
 

@@ -30,9 +30,9 @@
  *            estimate waits for all ACKs of the first flight and assumes a longer time.
  *            ACKs of less than 1 ms are too few; then the next flight is measured.
  *            Without an estimate W doubles every round trip, until bw has not grown by a
- *            quarter in 3 round trips, or until q >= thr. Then W stays for a round trip. If
- *            the path delivers 7/8 W, the queue was that of a burst: W grows by half and
- *            stays again. Otherwise START ends.
+ *            quarter in 3 round trips, or until q >= thr. Then START ends if b < 2/5 W, else W
+ *            stays for a round trip. If the path delivers 7/8 W, the queue was that of a
+ *            burst: W grows by half and stays again. Otherwise START ends.
  *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip and by twice as
  *            much in each next one: by at most W/4, up to 5/4 b; from n = 4 on by at most
  *            W/2, up to 2 b. After a loss in a queue W grows as in CUBIC for 16 round trips,
@@ -714,7 +714,11 @@ static u32 satcc_start_step(const struct tcp_sock *tp, const struct satcc *ca, u
 	return ca->queue_rounds == SATCC_DOUBT_GROW ? (acked + 1 - tp->delivered % 2) / 2 : 0;
 }
 
-/* Process an ACK in START. */
+/* Process an ACK in START. While W doubles, b is half of W, less what the queue adds to the RTT.
+ * A b below 2/5 of W no longer grows: then a queue ends START at once. Otherwise W, which may be
+ * several BDP if the ACKs are merged, would stay for two more round trips: with ACKs merged for
+ * 50 ms the queue would drop 864 segments instead of 461 (lab, 40 s at 10 Mbit/s and 600 ms).
+ */
 static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
 			bool queue)
 {
@@ -724,14 +728,16 @@ static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_train(sk, ca, rs);
 	if (ca->mode != SATCC_START)
 		return;
-	if (ca->train == SATCC_TRAIN_DONE && ca->flat_rounds >= SATCC_FLAT_ROUNDS) {
+	if (queue && ca->train == SATCC_TRAIN_DONE && ca->queue_rounds == SATCC_DOUBT_NONE) {
+		if (satcc_b(ca) < ca->w / 5 * 2)
+			ca->flat_rounds = SATCC_FLAT_ROUNDS;
+		else
+			ca->queue_rounds = SATCC_DOUBT_WAIT;
+	}
+	if (ca->train == SATCC_TRAIN_DONE && ca->flat_rounds >= SATCC_FLAT_ROUNDS)
 		satcc_run(sk, ca, min(ca->w, max_t(u32, satcc_b(ca) + satcc_b(ca) / 4,
 						   SATCC_W_RESTART)));
-		return;
-	}
-	if (queue && ca->train == SATCC_TRAIN_DONE && ca->queue_rounds == SATCC_DOUBT_NONE)
-		ca->queue_rounds = SATCC_DOUBT_WAIT;
-	if (tcp_is_cwnd_limited(sk))
+	else if (tcp_is_cwnd_limited(sk))
 		satcc_set_w(ca, min(ca->w + satcc_start_step(tp, ca, rs->acked_sacked),
 				    satcc_cwnd_limit(tp)));
 }

@@ -287,12 +287,14 @@ class Satcc(Control):
             self.follow_train(call)
         if self.mode != START:
             return
+        if self.train == DONE and self.is_queue() and self.queue_rounds == DOUBT_NONE:
+            if self.b < self.w // 5 * 2:
+                self.flat_rounds = FLAT
+            else:
+                self.queue_rounds = DOUBT_WAIT
         if self.train == DONE and self.flat_rounds >= FLAT:
             self.run(call, min(self.w, max(self.b + self.b // 4, W_RESTART)))
-            return
-        if self.train == DONE and self.is_queue() and self.queue_rounds == DOUBT_NONE:
-            self.queue_rounds = DOUBT_WAIT
-        if call.is_cwnd_limited and self.queue_rounds in (DOUBT_NONE, DOUBT_GROW):
+        elif call.is_cwnd_limited and self.queue_rounds in (DOUBT_NONE, DOUBT_GROW):
             delivered, acked = call.delivered_old, call.rs_acked_sacked
             if self.queue_rounds == DOUBT_GROW:
                 acked = delivered // 2 - (delivered - acked) // 2

@@ -18,7 +18,7 @@ help:
 	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml; takes hours'
 	@echo 'make bpf-compare [SERIES=name] [SEEDS=n]   compare the packets of each policy'"'"'s module and BPF object'
 	@echo 'make check     run every test; about 40 minutes on two cores'
-	@echo 'make unit      run the tests that need no guest and build no module; about a minute'
+	@echo 'make unit      run the tests that need no guest and build no module; about three minutes'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make bpf       build the policies as BPF objects, and their loader, in build/bpf'
 	@echo 'make install   build and install the modules, and the tools below PREFIX ($(PREFIX)); as root'

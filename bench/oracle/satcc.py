@@ -5,9 +5,10 @@
     thr   the largest of 2 ms, min(RTT_min / 16, queue_ms) and min(2 / bw, RTT_min / 8)
     b     bw RTT_min, with bw the largest delivery rate of three round trips
     loss  if q < thr / 2: p follows the losses; W *= 0.7 only if a round trip loses more than twice
-          tolerate_pct, or if the last 256 segments lost more than tolerate_pct
+          tolerate_pct
           else, if the losses are at most 2 (m + sqrt(m)), m = p times the round trip's segments: W falls
-          by the queue; otherwise W *= 0.7
+          by the queue; otherwise W *= 0.7.  So it is also at any q while the batches of 256 segments
+          lose more than tolerate_pct, from a round trip of them on
     mark  W *= 0.7;  timeout: W *= 0.7, and cwnd grows to W by slow start
 
 Growth: in START by Hoe's line, or W *= 2 a round trip, after a queue W *= 1.5 in two; in PROBE by
@@ -38,7 +39,7 @@ W_MIN, W_RESTART, SLACK, BLOCK = 2, 10, 4, 16
 CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
 SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W, DOUBT_PART = 2, 2, 8, 32, 8
-P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART = 256, 1023, 127, 64
+P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART, EXCESS_MAX = 256, 1023, 127, 64, 3
 TICK_MS = 8                     # rounding by the core's clock, at both ends of a time
 
 COMMON = ("min_rtt_us", "w", "bw_0", "bw_1", "bw_2", "round_delivered", "round_rtt_us", "block_rtt_us",
@@ -119,8 +120,13 @@ class Satcc(Control):
     def is_empty(self) -> bool:
         return bool(self.parameters["tolerate_pct"]) and self.q_us < self.thr_us // 2
 
+    def is_excess(self) -> bool:
+        """Does a rate of loss above tolerate_pct last for a round trip, or for three batches?"""
+        batches = min(-(-self.w // P_SEGMENTS), EXCESS_MAX)
+        return self.excess >= batches
+
     def is_quiet(self) -> bool:
-        return not self.excess and self.is_empty()
+        return not self.is_excess() and self.is_empty()
 
     def end_block(self) -> None:
         self.last_block_rtt_us, self.block_samples, self.blocked = self.block_rtt_us, 0, 1
@@ -292,7 +298,7 @@ class Satcc(Control):
                 self.flat_rounds = FLAT
             else:
                 self.queue_rounds = DOUBT_WAIT
-        if self.train == DONE and self.flat_rounds >= FLAT:
+        if self.flat_rounds >= FLAT:
             self.run(call, min(self.w, max(self.b + self.b // 4, W_RESTART)))
         elif call.is_cwnd_limited and self.queue_rounds in (DOUBT_NONE, DOUBT_GROW):
             delivered, acked = call.delivered_old, call.rs_acked_sacked
@@ -320,17 +326,19 @@ class Satcc(Control):
         lost = max(call.rs_losses, 0)
         self.quiet_sent = min(self.quiet_sent + call.rs_acked_sacked + lost, P_SEGMENTS_MAX)
         self.quiet_lost = min(self.quiet_lost + lost, P_LOST_MAX)
-        if self.quiet_sent < P_SEGMENTS and (self.p_q16 or not self.quiet_lost):
+        if self.quiet_sent < P_SEGMENTS and (self.p_q16 or self.excess or not self.quiet_lost):
             return
         p = (self.quiet_lost << 16) // max(self.quiet_sent, 100)
-        self.excess = int(100 * p > self.parameters["tolerate_pct"] << 16)
-        if not self.excess:
+        if 100 * p > self.parameters["tolerate_pct"] << 16:
+            self.excess = min(self.excess + 1, EXCESS_MAX)
+        else:
+            self.excess = 0
             self.p_q16 = (7 * self.p_q16 + p) // 8 if self.p_q16 else p
         self.quiet_sent = self.quiet_lost = 0
 
     def explained(self, lost: int, sent: int) -> bool:
         mean = min(sent, U16) * self.p_q16 >> 8
-        return bool(self.p_q16) and not self.excess and lost << 8 <= 2 * (mean + isqrt(mean << 8))
+        return bool(self.p_q16) and not self.is_excess() and lost << 8 <= 2 * (mean + isqrt(mean << 8))
 
     def answer(self, call, prior_delivered: int) -> None:
         tolerate = self.parameters["tolerate_pct"]

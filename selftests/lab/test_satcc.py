@@ -70,12 +70,21 @@ def test_random_loss_leaves_the_window(lab, geo):
 
 
 def test_more_loss_than_tolerated_is_congestion(lab, geo):
-    """15 % without a queue: after a batch of segments that lost more than tolerate_pct, ACKs that report
-    a loss cut W to 70 %, and W goes below a quarter of the bandwidth-delay product of 100 segments."""
+    """15 % without a queue, and W below a batch of 256 segments: after a batch that lost more than
+    tolerate_pct, ACKs that report a loss cut W to 70 %. W falls below a quarter of the path's 100."""
     _, flow_calls = play(lab, geo, loss_pct=15, seconds=30)
     excess = [call for call in acks(flow_calls) if call.old.excess and call.new.excess]
     assert len([call for call in excess if call.new.w == call.old.w * 70 // 100]) >= 4
     assert min(call.new.w for call in excess) < 100 / 4
+
+
+def test_a_burst_shorter_than_a_round_trip_is_random(lab, geo):
+    """1 % of loss, then 20 % for 0.35 s: 256 segments lose more than tolerate_pct. A round trip of 476
+    segments loses less than twice that, so no loss cuts W."""
+    burst = [from_then_on(8, loss_pct=20), from_then_on(8.35, loss_pct=1)]
+    _, flow_calls = play(lab, geo, rate_mbit=10, loss_pct=1, seconds=12, change=burst)
+    assert any(call.new.excess for call in acks(flow_calls))
+    assert not cuts(flow_calls) and acks(flow_calls)[-1].new.w > 450
 
 
 def test_no_tolerance(lab, geo):

@@ -24,7 +24,9 @@ def format_number(value, digits: int) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """100000 -> 100 kB, 1000000 -> 1 MB: decimal units."""
+    """100000 -> 100 kB, 1000000 -> 1 MB: decimal units; 1048576 -> 1 MiB."""
+    if count and count % 2**20 == 0 and count % 10**6:
+        return f"{count >> 20} MiB"
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:g} {unit}"

@@ -226,11 +226,12 @@ def missed(data: dict) -> list[str]:
         if row["floor_s"] > row["objective_s"]:
             why = "the link's own floor is above it"
         elif row["receiver_s"] > row["objective_s"]:
-            why = "nor without congestion control: the receiver's window opens from 64 kB"
+            why = ("a sender without congestion control needs longer too, as the receiver's window "
+                   "opens from 64 kB")
         else:
-            why = "the senders' doing"
-        lines.append(f"{row['link']}, {formats.format_bytes(row['bytes'])}: {row['objective_s']:g} s is "
-                     f"reached by none; {why}")
+            why = "the policies are the cause"
+        lines.append(f"{row['link']}, {formats.format_bytes(row['bytes'])}: no policy reaches "
+                     f"{row['objective_s']:g} s; {why}")
     return lines
 
 

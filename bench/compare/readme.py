@@ -170,14 +170,19 @@ def cost(data: dict) -> str:
 
 
 def accesses(data: dict) -> str:
-    """The acceptance suite's rows of 10 MB, without its limits apart from the floor."""
+    """The acceptance suite's rows of 10 MB and 10 MiB, without its limits apart from the floor.
+
+    A link's name has the size if it is not 10 MB.
+    """
     suite = data["acceptance"]
     policies = suite["policies"]
     shown = [row for row in suite["rows"] if ACCESS_BYTES <= row["bytes"] < 2 * ACCESS_BYTES]
+    implied = ("size", formats.format_bytes(ACCESS_BYTES))
     rows = []
     for cells in (geo.heads(policies), *(geo.cells(row, policies) for row in shown)):
-        link, _, *times = cells[:2 + len(policies) + 2]
-        rows.append([link, *(f"**{time[:-1]}**" if time.endswith("*") else time for time in times)])
+        link, size, *times = cells[:2 + len(policies) + 2]
+        rows.append([link if size in implied else f"{link}, {size}",
+                     *(f"**{time[:-1]}**" if time.endswith("*") else time for time in times)])
     return lines_of(rows)
 
 
@@ -189,7 +194,7 @@ def acceptance(data: dict) -> str:
         name, *line = [cell.replace("*", "") for cell in geo.cells(row, suite["policies"])]
         rows.append(["" if name == link else name, *line])
         link = name
-    return lines_of(rows) + "".join(f"\n{line}." for line in geo.missed(suite)) + "\n"
+    return lines_of(rows) + "".join(f"\n- {line}." for line in geo.missed(suite)) + "\n"
 
 
 def papers(data: dict) -> str:

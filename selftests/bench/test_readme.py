@@ -141,15 +141,17 @@ def test_the_acceptance_table_names_a_link_once_and_unreached_objectives(text):
     assert head[:4] == ["link", "size", "satcc", "cubic"]
     assert [row[:4] for row in rows] == [["L", "1 MB", "5.00", "> 120"],
                                          ["", "2 MB", "5.00", "> 120"]]
-    assert "L, 2 MB: 3 s is reached by none; the senders' doing." in text
+    assert "\n- L, 2 MB: no policy reaches 3 s; the policies are the cause.\n" in text
 
 
 def test_the_accesses_have_10_mb_alone_and_the_fastest_in_bold():
     data = make_all()
-    data["acceptance"]["rows"] = [geo_row(bytes=mb * 1_000_000, link=f"{mb} MB") for mb in (2, 10, 100)]
+    data["acceptance"]["rows"] = [geo_row(bytes=size, link=f"link of {size}")
+                                  for size in (2_000_000, 10_000_000, 10 << 20, 100_000_000)]
     head, *rows = rows_of(readme.written("<!-- table: accesses -->\n<!-- end -->", data), "accesses")
     assert head == ["link", "satcc", "cubic", "objective", "floor"]
-    assert rows == [["10 MB", "**5.00**", "> 120", "3", "2.00"]]
+    assert rows == [[link, "**5.00**", "> 120", "3", "2.00"]
+                    for link in ("link of 10000000", "link of 10485760, 10 MiB")]
 
 
 def test_the_papers_verdicts(text):

@@ -354,6 +354,14 @@ def test_the_table_has_each_kernel_and_cell():
     assert table.written(text, [a_row()], "QEMU 8", None).count("| 6.1.0-1") == 1
 
 
+def test_a_function_that_the_kernel_lacks_is_a_cause():
+    failure = "satcc_log: cannot hook tcp_rate_gen: -2; the script ended with status 1: I/O error"
+    text = table.table([a_row(logger=failure)])
+    assert "| no event `cwnd_changed`: this kernel has `tcp_rate_gen` inline |" in text
+    other = "satcc_log: cannot hook tcp_rate_gen: -22; the script ended"
+    assert f"| {other} |" in table.table([a_row(logger=other)])
+
+
 def test_a_table_has_no_empty_cell_and_one_place():
     with pytest.raises(ValueError, match="an empty cell"):
         table.table([a_row(logger="")])

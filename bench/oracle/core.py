@@ -317,11 +317,16 @@ class Flow:
         if not call.sack_ok:
             # Dupacks count as segments that arrived, and a partial ACK forgets them.
             reduced = max(reduced, call.packets_out + 1)
+        arrived = call.delivered_old - last.delivered
         if ssthresh < INFINITE:
             reduced = max(reduced, ssthresh)
+            if call.prior_cwnd and call.ca_state_old in (CWR, RECOVERY):
+                # A policy set earlier in the recovery has cut cwnd faster than PRR, which makes up for it.
+                share = -(-ssthresh * call.prr_delivered_old // call.prior_cwnd)
+                reduced = max(reduced, call.in_flight_old + arrived + share - call.prr_out)
         else:               # the policy was set during the recovery: in flight, delivered, and 1
             reduced = max(reduced, call.in_flight_old + 1 + max(
-                call.delivered_old - last.delivered, call.prr_delivered_old - call.prr_out))
+                arrived, call.prr_delivered_old - call.prr_out))
         ends = call.call == CWND_EVENT and call.arg == COMPLETE_CWR
         if call.call == SET_STATE and call.arg == LOSS and not self.path_shrank(call, state):
             timeout = call.in_flight_old + 1

@@ -226,6 +226,18 @@ def test_a_partial_ack_without_sack_brings_back_the_flight(sack_ok, cwnd, fine):
     assert tale.first_wrong() == (None if fine else (5, "cwnd before the call"))
 
 
+@pytest.mark.parametrize("cwnd, fine", [(117, True), (118, False)])
+def test_prr_makes_up_for_a_faster_cut_by_the_policy_before(cwnd, fine):
+    """westwood_abse took cwnd from 131 to 103 in a recovery; then PRR's share is 98 * 54 / 131 = 41, of
+    which 28 were sent."""
+    counts = {"delivered": 11510, "delivered_old": 11510, "in_flight": 102, "in_flight_old": 102}
+    tale = Tale(Ibk, {}, 103, ssthresh=98, ca_state=RECOVERY, prior_cwnd=131, undo_marker=1, **counts)
+    tale.base |= {"cwnd": cwnd, "in_flight_old": 103, "delivered_old": 11511, "delivered": 11511,
+                  "prr_delivered_old": 54, "prr_delivered": 54, "prr_out": 28}
+    tale.call(CWND_EVENT, arg=CWND_RESTART)
+    assert tale.first_wrong() == (None if fine else (1, "cwnd before the call"))
+
+
 def undone(cwnd, ssthresh):
     tale = reduction()
     assert tale.call(UNDO).ret == 100

@@ -10,6 +10,7 @@ from bench import oracle
 from bench.measure import flow_view
 from bench.scenario.scenario import Flow, Hop, Stage
 from selftests.lab import decisions as account
+from selftests.lab.situations import from_then_on
 from selftests.unit import mtsi_model
 
 pytestmark = pytest.mark.lab
@@ -116,7 +117,8 @@ def test_the_clamp_holds(lab, path):
     ids=["paper", "paced", "const", "linear-per_ack", "zones"])
 def test_every_step_is_exact(lab, path, parameters):
     """From the start into losses, a full queue and out again, with delayed ACKs, by the oracle."""
-    run = lab.run(path(parameters, seconds=20, loss_pct=0.3, rate_mbit=5, rtt_ms=300,
+    loss = from_then_on(1.5, delay_ms=150, loss_pct=0.3)
+    run = lab.run(path(parameters, seconds=20, change=[loss], rate_mbit=5, rtt_ms=300,
                        queue_packets=80))
     oracle.check(run).raise_first()
     rows = decisions(run)

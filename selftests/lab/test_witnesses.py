@@ -45,9 +45,17 @@ def lossy(geo):
 
 
 def reordered(geo):
-    transfer = geo(rate_mbit=10, rtt_ms=100, seconds=20, line={"reorder_pct": 2}, modules=WITNESS)
+    """Segments out of order, and a second of more delay: reductions and timeouts for nothing."""
+    transfer = geo(rate_mbit=10, rtt_ms=100, seconds=20, line={"reorder_pct": 2}, modules=WITNESS, change=[
+        situations.from_then_on(10, delay_ms=1050),
+        situations.from_then_on(12, delay_ms=50, reorder_pct=2)])
     return dataclasses.replace(transfer, flows=tuple(
         Flow(cc, seconds=20, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
+
+
+def deep(geo):
+    """A lone flow in a deep queue without loss, where slow start ends by HyStart."""
+    return geo("cubic", rate_mbit=10, rtt_ms=100, seconds=10, queue_bdp=4, modules=WITNESS)
 
 
 def slow(geo):
@@ -82,7 +90,7 @@ def test_the_kernels_own_policies_do_as_their_papers_say(lab, geo, situation):
 def test_the_situations_cover_every_event(lab, geo):
     """Recovery, timeouts and marks, undo, and HyStart's exit."""
     seen = {cc: [] for cc in CONTROLS}
-    for situation in (rough, lossy, reordered):
+    for situation in (rough, lossy, reordered, deep):
         layouts = {cc: oracle.MODELS[cc].LAYOUT for cc in CONTROLS}
         for cc, records in calls.of_run(lab.run(situation(geo)), CONTROLS, layouts).items():
             seen[cc] += records

@@ -15,7 +15,7 @@ help:
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
 	@echo 'make uses      play real uses (tunnel, proxy, file server, backhaul) for the figures of tools/uses'
 	@echo 'make goals [ONLY="loss queue"]   play the goals of satcc, or only these, beside other policies; takes hours; resumes when interrupted'
-	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml; takes hours'
+	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml, in about 40 minutes'
 	@echo 'make bpf-compare [SERIES=name] [SEEDS=n]   compare the packets of each policy'"'"'s module and BPF object'
 	@echo 'make check     run every test; about 40 minutes on two cores'
 	@echo 'make unit      run the tests that need no guest and build no module; about three minutes'

@@ -417,7 +417,7 @@ def test_each_namespace_has_a_file_of_its_own(net, tmp_path):
     net.satcc("route", "add", PREFIX, "cubic", check=True)
     done = net.satcc("route", "save", "--netns", net.sender, check=True)
     name = f"routes-{net.sender}.json"
-    assert done.stdout == f"saved 1 routes in /etc/satcc/{name}\n"
+    assert done.stdout == f"saved 1 route in /etc/satcc/{name}\n"
     assert sorted(path.name for path in folder.iterdir()) == [name, "routes.json"]
     assert (folder / "routes.json").read_text() == before
     state = net.everything()

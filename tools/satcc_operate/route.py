@@ -388,7 +388,7 @@ def delete(host, options):
 def flush(host, options):
     """satcc route flush"""
     steps = plan_flush(host)
-    return conclude(host, options, steps, f"removed {len(steps)} routes and rules of satcc",
+    return conclude(host, options, steps, f"removed satcc's routes and rules: {len(steps)}",
                     "nothing to do: satcc has no route")
 
 
@@ -410,7 +410,7 @@ def save_routes(host, options):
         return 0
     count = save(host)
     print(json.dumps({"saved": count}) if options.json
-          else f"saved {count} routes in /{store_file(host)}")
+          else f"saved {count} route{'' if count == 1 else 's'} in /{store_file(host)}")
     return 0
 
 

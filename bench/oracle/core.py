@@ -321,7 +321,7 @@ class Flow:
         if ssthresh < INFINITE:
             reduced = max(reduced, ssthresh)
             if call.prior_cwnd and call.ca_state_old in (CWR, RECOVERY):
-                # A policy set earlier in the recovery has cut cwnd faster than PRR, which makes up for it.
+                # A policy set earlier in the recovery cut cwnd faster than PRR, which makes up for it.
                 share = -(-ssthresh * call.prr_delivered_old // call.prior_cwnd)
                 reduced = max(reduced, call.in_flight_old + arrived + share - call.prr_out)
         else:               # the policy was set during the recovery: in flight, delivered, and 1

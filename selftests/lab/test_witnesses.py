@@ -46,9 +46,10 @@ def lossy(geo):
 
 def reordered(geo):
     """Segments out of order, and a second of more delay: reductions and timeouts for nothing."""
-    transfer = geo(rate_mbit=10, rtt_ms=100, seconds=20, line={"reorder_pct": 2}, modules=WITNESS, change=[
-        situations.from_then_on(10, delay_ms=1050),
-        situations.from_then_on(12, delay_ms=50, reorder_pct=2)])
+    longer = [situations.from_then_on(10, delay_ms=1050),
+              situations.from_then_on(12, delay_ms=50, reorder_pct=2)]
+    transfer = geo(rate_mbit=10, rtt_ms=100, seconds=20, line={"reorder_pct": 2}, modules=WITNESS,
+                   change=longer)
     return dataclasses.replace(transfer, flows=tuple(
         Flow(cc, seconds=20, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
 

@@ -10,7 +10,8 @@ that follows is later, and TCP, which counts microseconds, may take another RTT.
 If the packets or times of a pair differ, further runs tell whether that is the cause (twice.py).  In one
 each callback runs in module and object, on the same socket: do they write and return the same?  In the
 others the module plays alone, and each callback takes longer: does it then differ from itself, or send
-the object's packets?
+the object's packets?  If it does not, the object plays again and begins later: does it then differ from
+itself, or send the module's packets?
 
 The objects are built from the BTF of OBJECTS_FROM, whichever kernel they run on.
 
@@ -46,6 +47,8 @@ OBJECTS_FROM = "6.1"
 # How much longer each callback of the module takes in its further runs.  The object's take some 120 ns
 # longer on the average, those of satcc and westwood_abse for an ACK several hundred.
 DELAYS_NS = (100, 200, 300, 500, 1000, 2000, 4000, 8000)
+# How many shell commands, of some microseconds each, the object begins later in its further runs.
+COMMANDS = (2, 4, 8, 16)
 # Times of two packets that count as the same.  An ACK takes some instructions more or less, of a
 # nanosecond each, and timers are late by up to 50 us.  A segment takes 1.2 ms of a 10 Mbit/s link.
 LATE_NS = 200_000
@@ -162,13 +165,21 @@ class Control:
     twice: the calls of which module and object computed the same.
     delay_ns: how much later the module was at each callback, in the run that differed from it most.
     kind: how that run differed; SAME: no run did.
-    like_object: whether that run is the same as the object's.
+    like_other: whether that run is the same as the object's.
+    commands: how much later the object began, if no run of the module differed; kind and like_other are
+        then about this run of the object, and the module is the other.
     """
 
     twice: Twice
     delay_ns: int = 0
     kind: str = SAME
-    like_object: bool = False
+    like_other: bool = False
+    commands: int = 0
+
+    @property
+    def differs(self) -> bool:
+        """Whether a run that was later differed."""
+        return self.kind != SAME or self.like_other
 
 
 @dataclass(frozen=True)
@@ -185,8 +196,7 @@ class Verdict:
         if self.comparison.kind == SAME:
             return True
         control = self.control
-        return bool(control) and not control.twice.differing and (
-            control.kind != SAME or control.like_object)
+        return bool(control) and not control.twice.differing and control.differs
 
     @property
     def where(self) -> str:
@@ -203,15 +213,18 @@ class Verdict:
 
 def _cause(control: Control) -> str:
     """What a control says, in words."""
-    twice_, later = control.twice, f"the module {control.delay_ns} ns later"
+    twice_, other = control.twice, "module" if control.commands else "object"
     if twice_.differing:
         return (f"module and object computed {twice_.differing} results of {twice_.total} calls "
                 f"differently, the first: {twice_.first}")
     same = f"module and object computed the same in {twice_.total} calls"
-    if control.like_object:
-        return f"{same}; {later} sends the object's packets"
-    if control.kind == SAME:
-        return f"{same}; not explained by time: the module is the same up to {control.delay_ns} ns later"
+    if not control.differs:
+        return (f"{same}; not explained by time: the module is the same up to {control.delay_ns} ns "
+                f"later, and the object up to {control.commands} shell commands later")
+    later = f"the object {control.commands} shell commands later" if control.commands else \
+        f"the module {control.delay_ns} ns later"
+    if control.like_other:
+        return f"{same}; {later} sends the {other}'s packets"
     return f"{same}; {later} differs from itself: {control.kind}"
 
 
@@ -243,11 +256,17 @@ def judge(lab: Lab, plan: Plan, pair: Pair) -> Verdict:
     control = Control(both, DELAYS_NS[-1])
     for delay_ns in DELAYS_NS:
         later = twice.later(lab, played, objects, delay_ns)
-        kind, like_object = compare(module, later).kind, compare(later, object_).kind == SAME
-        if KINDS.index(kind) > KINDS.index(control.kind) or like_object:
-            control = Control(both, delay_ns, kind, like_object)
-        if like_object or KINDS.index(control.kind) >= KINDS.index(comparison.kind):
+        kind, like_other = compare(module, later).kind, compare(later, object_).kind == SAME
+        if KINDS.index(kind) > KINDS.index(control.kind) or like_other:
+            control = Control(both, delay_ns, kind, like_other)
+        if like_other or KINDS.index(control.kind) >= KINDS.index(comparison.kind):
             break
+    for commands in COMMANDS:
+        if control.differs:
+            break
+        later = lab.run(played, files, first=(*bpf.as_object(pair.policy), *[":"] * commands))
+        kind, like_other = compare(object_, later).kind, compare(later, module).kind == SAME
+        control = Control(both, DELAYS_NS[-1], kind, like_other, commands)
     return Verdict(pair, comparison, control)
 
 
@@ -277,13 +296,18 @@ def cell(group: list[Verdict]) -> str:
     controls = [verdict.control for verdict in differing if verdict.explained]
     parts = [f"{counts[SAME]} of {len(group)} {SAME}",
              *(f"{counts[kind]} {kind}" for kind in (TIMES, PACKETS) if counts[kind])]
-    if controls:
-        delays = sorted({control.delay_ns for control in controls})
-        span = f"{delays[0]} to {delays[-1]}" if len(delays) > 1 else delays[0]
-        like = sum(control.like_object for control in controls)
-        parts.append(f"the module {span} ns later differs from itself in {len(controls)} of "
-                     f"{len(differing)}")
-        parts[-1] += f", in {like} it sends the object's packets" if like else ""
+    for form, other, later, unit in (
+            ("module", "object", [(each, each.delay_ns) for each in controls if not each.commands],
+             "ns"),
+            ("object", "module", [(each, each.commands) for each in controls if each.commands],
+             "shell commands")):
+        if later:
+            times = sorted({time for _, time in later})
+            span = f"{times[0]} to {times[-1]}" if len(times) > 1 else times[0]
+            like = sum(control.like_other for control, _ in later)
+            parts.append(f"the {form} {span} {unit} later differs from itself in {len(later)} of "
+                         f"{len(differing)}")
+            parts[-1] += f", in {like} it sends the {other}'s packets" if like else ""
     if len(controls) < len(differing):
         wrong = sum(bool(verdict.control and verdict.control.twice.differing) for verdict in differing)
         parts.append(f"{len(differing) - len(controls)} not explained"

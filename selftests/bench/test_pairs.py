@@ -84,8 +84,13 @@ def judged(monkeypatch, wanted, both=TWICE):
     kinds = {SAME: Comparison(True, 9, 0), TIMES: Comparison(True, 9, 10**6),
              PACKETS: Comparison(False, 9, 0)}
     monkeypatch.setattr(pairs, "compare", lambda one, other: kinds[wanted.get((one, other), SAME)])
-    lab = SimpleNamespace(run=lambda scenario, files, first:
-                          "object" if any("satcc-bpf" in line for line in first) else "module")
+
+    def run(scenario, files, first):
+        form = "object" if any("satcc-bpf" in line for line in first) else "module"
+        commands = list(first).count(":")
+        return f"{form} {commands}" if commands else form
+
+    lab = SimpleNamespace(run=run)
     return pairs.judge(lab, PLAN, PAIR), delays
 
 
@@ -100,15 +105,17 @@ def against(*kinds):
     return {("module", f"later {delay}"): kind for delay, kind in zip(pairs.DELAYS_NS, kinds)}
 
 
-def unlike_the_object():
-    return {(f"later {delay}", "object"): PACKETS for delay in pairs.DELAYS_NS}
+def unlike_the_other():
+    """No later module sends the object's packets, and no later object the module's."""
+    return {(f"later {delay}", "object"): PACKETS for delay in pairs.DELAYS_NS} | {
+        (f"object {commands}", "module"): PACKETS for commands in pairs.COMMANDS}
 
 
 def test_a_later_module_that_differs_from_itself_explains_a_difference(monkeypatch):
-    wanted = {("module", "object"): TIMES, **unlike_the_object(), **against(SAME, TIMES)}
+    wanted = {("module", "object"): TIMES, **unlike_the_other(), **against(SAME, TIMES)}
     verdict, delays = judged(monkeypatch, wanted)
     assert verdict.explained and delays == list(pairs.DELAYS_NS[:2])
-    assert (verdict.control.kind, verdict.control.like_object) == (TIMES, False)
+    assert (verdict.control.kind, verdict.control.like_other) == (TIMES, False)
     assert str(verdict) == (
         "ibk, loss, seed 3: same packets at other times, up to 1.000 ms; module and object computed the "
         f"same in 100 calls; the module {pairs.DELAYS_NS[1]} ns later differs from itself: same packets "
@@ -116,10 +123,10 @@ def test_a_later_module_that_differs_from_itself_explains_a_difference(monkeypat
 
 
 def test_a_later_module_that_sends_the_objects_packets_is_all_that_is_asked(monkeypatch):
-    wanted = {("module", "object"): PACKETS, **unlike_the_object(), **against(PACKETS)}
+    wanted = {("module", "object"): PACKETS, **unlike_the_other(), **against(PACKETS)}
     del wanted[f"later {pairs.DELAYS_NS[0]}", "object"]
     verdict, delays = judged(monkeypatch, wanted)
-    assert verdict.explained and verdict.control.like_object and delays == [pairs.DELAYS_NS[0]]
+    assert verdict.explained and verdict.control.like_other and delays == [pairs.DELAYS_NS[0]]
     assert str(verdict).endswith(f"the module {pairs.DELAYS_NS[0]} ns later sends the object's packets")
 
 
@@ -132,21 +139,34 @@ def test_a_later_module_between_the_two_is_the_objects(monkeypatch):
 
 def test_a_smaller_difference_explains_after_all_delays(monkeypatch):
     """Other times explain other packets only if no delay gives other packets."""
-    wanted = {("module", "object"): PACKETS, **unlike_the_object(), **against(SAME, TIMES)}
+    wanted = {("module", "object"): PACKETS, **unlike_the_other(), **against(SAME, TIMES)}
     verdict, delays = judged(monkeypatch, wanted)
     assert verdict.explained and verdict.control.kind == TIMES and delays == list(pairs.DELAYS_NS)
     assert verdict.control.delay_ns == pairs.DELAYS_NS[1]
 
 
 def test_a_module_that_never_differs_from_itself_explains_nothing(monkeypatch):
-    verdict, delays = judged(monkeypatch, {("module", "object"): PACKETS, **unlike_the_object()})
+    verdict, delays = judged(monkeypatch, {("module", "object"): PACKETS, **unlike_the_other()})
     assert not verdict.explained and delays == list(pairs.DELAYS_NS)
     assert str(verdict).endswith("in 100 calls; not explained by time: the module is the same up to "
-                                 f"{pairs.DELAYS_NS[-1]} ns later")
+                                 f"{pairs.DELAYS_NS[-1]} ns later, and the object up to "
+                                 f"{pairs.COMMANDS[-1]} shell commands later")
+
+
+@pytest.mark.parametrize("kind, text", [(TIMES, "differs from itself: same packets at other times"),
+                                        (SAME, "sends the module's packets")])
+def test_an_object_that_begins_later_explains_what_no_module_does(monkeypatch, kind, text):
+    at = pairs.COMMANDS[1]
+    wanted = {("module", "object"): PACKETS, **unlike_the_other(), ("object", f"object {at}"): kind}
+    if kind == SAME:
+        del wanted[f"object {at}", "module"]
+    verdict, delays = judged(monkeypatch, wanted)
+    assert verdict.explained and delays == list(pairs.DELAYS_NS)
+    assert str(verdict).endswith(f"; the object {at} shell commands later {text}")
 
 
 def test_another_result_of_the_same_inputs_is_never_explained(monkeypatch):
-    wanted = {("module", "object"): TIMES, **unlike_the_object(), **against(PACKETS)}
+    wanted = {("module", "object"): TIMES, **unlike_the_other(), **against(PACKETS)}
     verdict, delays = judged(monkeypatch, wanted, UNLIKE)
     assert not verdict.explained and not delays
     assert not Verdict(PAIR, verdict.comparison, Control(UNLIKE, 100, PACKETS, True)).explained
@@ -178,6 +198,7 @@ LATER = Verdict(PAIR, Comparison(True, 9, 2_000_000), Control(TWICE, 100, TIMES)
 LIKE = Verdict(PAIR, Comparison(False, 9, 0), Control(TWICE, 300, PACKETS, True))
 OTHERS = Verdict(PAIR, Comparison(False, 9, 0), Control(TWICE, 8000, SAME))
 WRONG = Verdict(PAIR, Comparison(False, 9, 0), Control(UNLIKE))
+BEGUN = Verdict(PAIR, Comparison(True, 9, 2_000_000), Control(TWICE, 8000, TIMES, True, 4))
 
 
 def test_a_cell_counts_and_explains():
@@ -187,6 +208,10 @@ def test_a_cell_counts_and_explains():
     assert pairs.cell([SAMES, LATER, LIKE]) == (
         "1 of 3 same; 1 same packets at other times; 1 other packets; the module 100 to 300 ns later "
         "differs from itself in 2 of 2, in 1 it sends the object's packets")
+    assert pairs.cell([BEGUN, LATER]) == (
+        "0 of 2 same; 2 same packets at other times; the module 100 ns later differs from itself in 1 "
+        "of 2; the object 4 shell commands later differs from itself in 1 of 2, in 1 it sends the "
+        "module's packets")
     assert pairs.cell([SAMES, OTHERS, WRONG]) == (
         "1 of 3 same; 2 other packets; 2 not explained, 1 computed differently")
 

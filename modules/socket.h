@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the policies read of a socket: its RTTs, the limit of its window, and the segments
- * that count for its growth.
+/* What the policies read of a socket: its RTTs, the limit of its window, the segments that
+ * count for its growth, and whether its timer has expired.
  */
 #ifndef _SATCC_SOCKET_H
 #define _SATCC_SOCKET_H
@@ -48,6 +48,21 @@ static inline u32 satcc_cwnd_limit(const struct tcp_sock *tp)
 static inline u32 satcc_counted(const struct tcp_sock *tp, u32 acked)
 {
 	return tcp_is_sack(tp) ? acked : min(acked, 2U);
+}
+
+/* For ->set_state(), when the next state is Loss: has the retransmission timer expired? If
+ * not, the core resends segments that were too long for the path, and keeps the window.
+ * After a timeout the core calls ->ssthresh() only if no reduction is under way, but it has
+ * always set the window to the flight and one segment. reduced: ssthresh() has just run.
+ */
+static inline bool satcc_is_timeout(struct sock *sk, bool reduced)
+{
+	u8 old_state = inet_csk(sk)->icsk_ca_state;
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return reduced || old_state == TCP_CA_Loss ||
+	       (old_state > TCP_CA_Disorder &&
+		tcp_snd_cwnd(tp) == tcp_packets_in_flight(tp) + 1);
 }
 
 #endif /* _SATCC_SOCKET_H */

@@ -49,8 +49,9 @@
  *   other loss that p explains  W is cut as in HOLD; PROBE waits
  *   any other loss              W *= 0.7
  *   ECN mark, local drop        W *= 0.7 at any q
- *   timeout                     W *= 0.7; cwnd starts at 1 and grows to W by slow start; after
- *                               two round trips without a queue it jumps to W/2
+ *   timeout                     W *= 0.7, unless the recovery before has cut it; cwnd starts at
+ *                               1 and grows to W by slow start; after two round trips without a
+ *                               queue it jumps to W/2
  *
  * p explains at most 2 m + 2 sqrt(m) losses, where m is p times the segments of this round
  * trip. The flow reacts once per round trip, and while p = 0 once per recovery, because a
@@ -1192,18 +1193,23 @@ static u32 satcc_undo_cwnd(struct sock *sk)
 	return max(tcp_snd_cwnd(tp), min(ca->w, tp->snd_cwnd_clamp));
 }
 
-/* Loss without a reduction is no timeout: the core resends segments that were too long for
- * the path. After a timeout without a queue, PROBE does not wait.
+/* The core enters Loss. W has been cut already if a recovery with a cut was under way. After a
+ * timeout without a queue, PROBE does not wait.
  */
 static void satcc_timeout(struct sock *sk, struct satcc *ca)
 {
 	u32 w = ca->w;
 
 	ca->ramp = true;
-	if (!ca->reduced)
+	if (!satcc_is_timeout(sk, ca->reduced))
+		return;
+	ca->quiet_rounds = 0;
+	if (!ca->reduced && ca->mode != SATCC_START &&
+	    before(tcp_sk(sk)->snd_una, ca->epoch.cut_seq))
 		return;
 	satcc_congestion(sk, ca);
-	ca->epoch.prior_w = w;
+	if (ca->reduced || !ca->epoch.prior_w)
+		ca->epoch.prior_w = w;
 	if (ca->min_rtt_us && !satcc_is_queue(ca))
 		ca->epoch.w_max = ca->epoch.prior_w_max;
 }

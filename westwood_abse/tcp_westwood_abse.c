@@ -565,9 +565,9 @@ static u32 westwood_undo_cwnd(struct sock *sk)
 
 /* Called before the state changes. The next state gives the cause of a reduction. CWR means
  * a mark or a full queue on this host. CWR also follows a tail loss that a tail loss probe
- * has repaired, and then ends within the same ACK. Loss without a reduction is no timeout:
- * the core resends segments that were too long for the path, or data of a SYN that the
- * peer did not accept. Astart continues then.
+ * has repaired, and then ends within the same ACK. Loss without a timeout: the core resends
+ * segments that were too long for the path, or data of a SYN that the peer did not accept.
+ * Astart continues then.
  */
 static void westwood_set_state(struct sock *sk, u8 new_state)
 {
@@ -575,7 +575,7 @@ static void westwood_set_state(struct sock *sk, u8 new_state)
 	u8 old_state = inet_csk(sk)->icsk_ca_state;
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (new_state == TCP_CA_Loss && (ca->reduced || old_state == TCP_CA_Loss)) {
+	if (new_state == TCP_CA_Loss && satcc_is_timeout(sk, ca->reduced)) {
 		ca->astart = true;
 		if (!ca->min_rtt_prior_us)
 			ca->min_rtt_prior_us = ca->min_rtt_us;

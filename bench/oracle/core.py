@@ -41,6 +41,17 @@ def state_after(call) -> int:
     return call.arg if call.call == SET_STATE else call.ca_state
 
 
+def is_timeout(call, reduced: int) -> bool:
+    """Whether a call of set_state() with the state Loss follows a timeout.
+
+    If not, the core resends segments that were too long for the path, and keeps cwnd.
+    reduced: whether ssthresh() was the call before.  The core does not call it for a timeout in a
+    reduction, but always sets cwnd to the flight and one segment.
+    """
+    old = call.ca_state_old
+    return bool(reduced) or old == LOSS or old > DISORDER and call.cwnd_old == call.in_flight_old + 1
+
+
 class Flow:
     """The model's state, and the values that it expects after the present call.
 

@@ -9,7 +9,8 @@
           else, if the losses are at most 2 (m + sqrt(m)), m = p times the round trip's segments: W falls
           by the queue; otherwise W *= 0.7.  So it is also at any q while the batches of 256 segments
           lose more than tolerate_pct, from a round trip of them on
-    mark  W *= 0.7;  timeout: W *= 0.7, and cwnd grows to W by slow start
+    mark  W *= 0.7;  timeout: W *= 0.7, unless the recovery before has cut it, and cwnd grows to W by
+          slow start
 
 Growth: in START by Hoe's line, or W *= 2 a round trip, after a queue W *= 1.5 in two; in PROBE by
 RTT_min / 25 ms * 2^n segments in the n-th round trip without a queue; else as CUBIC (RFC 9438), at most
@@ -26,7 +27,7 @@ from math import isqrt
 
 from .arithmetic import avoid, is_before, line
 from .calls import CWND_EVENT, CWR, DISORDER, LOSS, OPEN, RECOVERY, TX_START, TX_START_EVENT
-from .core import LARGEST_CWND, NO_RTT, UNUSED_NS, Control, Wrong
+from .core import LARGEST_CWND, NO_RTT, UNUSED_NS, Control, Wrong, is_timeout
 
 U16, U32, U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
 START, ALONE, SHARED = range(3)
@@ -572,10 +573,14 @@ class Satcc(Control):
 
     def timeout(self, call) -> None:
         w, self.ramp = self.w, 1
-        if not self.reduced:
+        if not is_timeout(call, self.reduced):
+            return
+        self.quiet_rounds = 0
+        if not self.reduced and self.mode != START and is_before(call.snd_una, self.epoch_cut_seq):
             return
         self.congestion(call)
-        self.epoch_prior_w = w
+        if self.reduced or not self.epoch_prior_w:
+            self.epoch_prior_w = w
         if self.min_rtt_us and not self.is_queue():
             self.epoch_w_max = self.epoch_prior_w_max
 

@@ -23,7 +23,7 @@ with 3/4, 5/4, 17/16, percent: down.
 
 from .arithmetic import climb_by_one, is_before
 from .calls import CWR, DISORDER, LOSS, RECOVERY, TX_START
-from .core import INFINITE, NO_RTT, Control, three_quarters
+from .core import INFINITE, NO_RTT, Control, is_timeout, three_quarters
 
 U32, INT_MAX = (1 << 32) - 1, (1 << 31) - 1
 SECOND = 10 ** 6                # us
@@ -340,7 +340,7 @@ class WestwoodAbse(Estimator, Control):
 
     def set_state(self, call):
         old, new = call.ca_state_old, call.arg
-        if new == LOSS and (self.reduced or old == LOSS):
+        if new == LOSS and is_timeout(call, self.reduced):
             self.astart = self.rearm = 1
             self.min_rtt_prior_us = self.min_rtt_prior_us or self.min_rtt_us
         elif new > DISORDER:

@@ -253,6 +253,8 @@ MUTANTS = {
          "limit /= 2;", "limit -= 0;"),
         ("the last RTT of a round trip is its smallest", "westwood_abse/tcp_westwood_abse.c",
          "!ca->round_rtt_us || rtt_us < ca->round_rtt_us", "rtt_us"),
+        ("a timeout in recovery is none", "westwood_abse/tcp_westwood_abse.c",
+         "satcc_is_timeout(sk, ca->reduced)", "(ca->reduced || old_state == TCP_CA_Loss)"),
     ],
     "satcc": [
         ("a queue shows at an eighth", "modules/tcp_satcc.c",
@@ -302,6 +304,8 @@ MUTANTS = {
         ("a short train is the last", "modules/tcp_satcc.c",
          "ca->start.hoe.span_us < SATCC_HOE_MIN_SPAN_US)\n\t\tca->train = SATCC_TRAIN_WAIT;",
          "ca->start.hoe.span_us < SATCC_HOE_MIN_SPAN_US)\n\t\tsatcc_end_train(sk, ca);"),
+        ("a timeout in recovery is none", "modules/tcp_satcc.c",
+         "if (!satcc_is_timeout(sk, ca->reduced))", "if (!ca->reduced)"),
     ],
 }
 
@@ -320,6 +324,9 @@ def alone(fault):
         return {"rtt_ms": rtt_ms, **link, "rate_mbit": 10, "seconds": 20,
                 "change": [{"at_s": 6, "hop": "gateway", "forward": link}]}
 
+    outage_in_recovery = {"rate_mbit": 10, "seconds": 16, "loss_pct": 2, "change": [
+        situations.from_then_on(8, loss_pct=100), situations.from_then_on(11)]}
+
     return {
         ("hybla_full", "a queue shows at a quarter"): gentle,
         ("hybla_full", "it doubles beyond b"): gentle,
@@ -329,6 +336,7 @@ def alone(fault):
         ("westwood_abse", "an undo returns half"): reordered,
         ("westwood_abse", "a window stands on four times its flight"):
             {"seconds": 14, "rate_mbit": 4, "queue_packets": 20, "change": outage},
+        ("westwood_abse", "a timeout in recovery is none"): outage_in_recovery,
         # From 400 ms on it is queue_ms that a queue shows at.
         ("satcc", "a queue shows at an eighth"): {"rate_mbit": 10, "rtt_ms": 100, "seconds": 10},
         ("satcc", "a mark is not seen"):
@@ -348,6 +356,7 @@ def alone(fault):
         ("satcc", "a first queue ends START"): doubtful,
         ("satcc", "in doubt W doubles"): doubtful,
         ("satcc", "a short train is the last"): {"rate_mbit": 250, "bytes": 300_000},
+        ("satcc", "a timeout in recovery is none"): outage_in_recovery,
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

@@ -159,10 +159,10 @@ def test_a_mark_reduces(lab, geo):
         assert call.new.w == max(call.old.w * 70 // 100, 2)
 
 
-def after_a_timeout(lab, geo, **then):
+def after_a_timeout(lab, geo, path=None, **then):
     """3 s without a packet, and then a path of `then`: the timeout, the ACKs while cwnd grows to W, and
     of these the ones after which cwnd is larger by more than was acknowledged."""
-    _, flow_calls = play(lab, geo, seconds=20,
+    _, flow_calls = play(lab, geo, seconds=20, **(path or {}),
                          change=[from_then_on(8, loss_pct=100), from_then_on(11, **then)])
     number = next(n for n, call in enumerate(flow_calls) if call.call == SET_STATE and call.arg == LOSS)
     growing = [call for call in acks(flow_calls[number:]) if call.old.ramp]
@@ -181,6 +181,17 @@ def test_a_timeout(lab, geo):
     assert jump.t_ns - growing[0].t_ns >= 600e6
     assert max(call.in_flight for call in growing if call.t_ns < jump.t_ns + 700e6) > jump.new.w // 3
     assert not growing[-1].new.ramp
+
+
+def test_a_timeout_in_recovery(lab, geo):
+    """With random loss the outage comes in Recovery, in which the core does not ask for a reduction.
+    Nevertheless W is 70 %, and cwnd does not jump before two round trips were without a queue."""
+    timeout, growing, jumps = after_a_timeout(lab, geo, {"rate_mbit": 10, "loss_pct": 2})
+    assert timeout.ca_state_old == RECOVERY and not timeout.old.reduced
+    assert timeout.new.w == timeout.old.w * 70 // 100 and timeout.new.ramp
+    [jump] = jumps
+    assert jump.cwnd == jump.new.w // 2 > 2 * jump.cwnd_old
+    assert jump.t_ns - growing[0].t_ns >= 600e6
 
 
 def test_a_timeout_does_not_jump_while_a_queue_shows(lab, geo):

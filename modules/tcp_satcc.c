@@ -53,6 +53,8 @@
  *                               1 and grows to W by slow start; after two round trips without a
  *                               queue it jumps to W/2
  *
+ * During slow start after idle, or after Loss, W *= 0.7 begins with cwnd if that is less.
+ *
  * p explains at most 2 m + 2 sqrt(m) losses, where m is p times the segments of this round
  * trip. The flow reacts once per round trip, and while p = 0 once per recovery, because a
  * full queue also drops retransmissions, and those drops are no new congestion. If segments
@@ -810,6 +812,15 @@ static bool satcc_is_delivered(const struct satcc *ca)
 	return delivered >> SATCC_BW_SHIFT >= ca->w - ca->w / 4;
 }
 
+/* Reduce from what the flow uses: while cwnd grows to W by slow start, that is cwnd. In Loss W
+ * has been cut already.
+ */
+static void satcc_end_ramp(struct sock *sk, struct satcc *ca)
+{
+	if (ca->ramp && inet_csk(sk)->icsk_ca_state != TCP_CA_Loss)
+		satcc_set_w(ca, min(ca->w, tcp_snd_cwnd(tcp_sk(sk))));
+}
+
 /* The queue belongs to other flows: share it as CUBIC does. */
 static void satcc_share(struct satcc *ca)
 {
@@ -840,17 +851,18 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	    (!ca->p_q16 && before(tp->snd_una, ca->epoch.cut_seq) &&
 	     before(prior_delivered, ca->epoch.cut_delivered + SATCC_RECUT_WINDOWS * ca->w)))
 		return;
-	if (quiet) {
-		if (lost >= SATCC_MUCH_PKTS &&
-		    (u64)lost * 100 > (u64)max(sent, ca->w) * 2 * satcc_param(tolerate_pct))
-			satcc_congestion(sk, ca);
-	} else if (satcc_is_airs(ca, lost, sent)) {
+	if (quiet && (lost < SATCC_MUCH_PKTS ||
+		      (u64)lost * 100 <= (u64)max(sent, ca->w) * 2 * satcc_param(tolerate_pct)))
+		return;
+	satcc_end_ramp(sk, ca);
+	if (!quiet && satcc_is_airs(ca, lost, sent)) {
 		ca->epoch.w_max = ca->w;
 		satcc_begin_epoch(ca);
 		satcc_trim(ca, satcc_queue_us(ca));
 		satcc_reacted(sk, ca);
 	} else {
-		if (ca->mode == SATCC_ALONE && satcc_is_queue(ca) && satcc_is_delivered(ca))
+		if (!quiet && ca->mode == SATCC_ALONE && satcc_is_queue(ca) &&
+		    satcc_is_delivered(ca))
 			satcc_share(ca);
 		satcc_congestion(sk, ca);
 	}
@@ -1111,6 +1123,7 @@ static void satcc_update_mss(struct sock *sk, struct satcc *ca)
 static void satcc_mark(struct sock *sk, struct satcc *ca)
 {
 	ca->marked = true;
+	satcc_end_ramp(sk, ca);
 	satcc_congestion(sk, ca);
 }
 
@@ -1174,23 +1187,28 @@ static u32 satcc_ssthresh(struct sock *sk)
 	return max(ca->w, 2U);
 }
 
-/* Undo a reduction, and discard what p learnt from the losses. */
+/* Undo a reduction, and discard what p learnt from the losses. If slow start was under way,
+ * it goes on from the window before.
+ */
 static u32 satcc_undo_cwnd(struct sock *sk)
 {
 	struct satcc *ca = satcc_state(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
+	u32 w;
 
 	ca->p_q16 = ca->prior_p_q16;
 	ca->quiet_lost = 0;
 	ca->excess = 0;
-	ca->ramp = false;
 	if (ca->mode != SATCC_START && ca->epoch.prior_w) {
 		satcc_set_w(ca, max(ca->w, ca->epoch.prior_w));
 		ca->epoch.w_max = ca->epoch.prior_w_max;
 		satcc_begin_epoch(ca);
 	}
 
-	return max(tcp_snd_cwnd(tp), min(ca->w, tp->snd_cwnd_clamp));
+	w = min(ca->w, tp->snd_cwnd_clamp);
+	ca->ramp = tp->prior_cwnd < w;
+
+	return max(tcp_snd_cwnd(tp), min(w, tp->prior_cwnd));
 }
 
 /* The core enters Loss. W has been cut already if a recovery with a cut was under way. After a

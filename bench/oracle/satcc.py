@@ -10,7 +10,7 @@
           by the queue; otherwise W *= 0.7.  So it is also at any q while the batches of 256 segments
           lose more than tolerate_pct, from a round trip of them on
     mark  W *= 0.7;  timeout: W *= 0.7, unless the recovery before has cut it, and cwnd grows to W by
-          slow start
+          slow start; until it is there a loss or a mark in another state than Loss reduces W from cwnd
 
 Growth: in START by Hoe's line, or W *= 2 a round trip, after a queue W *= 1.5 in two; in PROBE by
 RTT_min / 25 ms * 2^n segments in the n-th round trip without a queue; else as CUBIC (RFC 9438), at most
@@ -353,9 +353,12 @@ class Satcc(Control):
             return
         lost = (call.lost - self.round_lost) & U32
         sent = (call.delivered_old - self.round_delivered + lost) & U32
-        if self.is_quiet():
-            if lost >= MUCH and 100 * lost > max(sent, self.w) * 2 * tolerate:
-                self.congestion(call)
+        quiet = self.is_quiet()
+        if quiet and (lost < MUCH or 100 * lost <= max(sent, self.w) * 2 * tolerate):
+            return
+        self.end_ramp(call)
+        if quiet:
+            self.congestion(call)
         elif self.explained(lost, sent):
             self.epoch_w_max = self.w
             self.begin_epoch()
@@ -366,6 +369,11 @@ class Satcc(Control):
             if self.mode == ALONE and self.is_queue() and delivered >= self.w - self.w // 4:
                 self.share()
             self.congestion(call)
+
+    def end_ramp(self, call) -> None:
+        """In slow start up to W, reduce from cwnd."""
+        if self.ramp and call.ca_state_old != LOSS:
+            self.set_w(min(self.w, self.cwnd))
 
     def losses(self, call) -> None:
         if self.is_empty():
@@ -390,6 +398,7 @@ class Satcc(Control):
 
     def mark(self, call) -> None:
         self.marked = 1
+        self.end_ramp(call)
         self.congestion(call)
 
     def share(self) -> None:
@@ -564,12 +573,14 @@ class Satcc(Control):
         self.ret = max(self.w, 2)
 
     def undo(self, call):
-        self.p_q16, self.quiet_lost, self.excess, self.ramp = self.prior_p_q16, 0, 0, 0
+        self.p_q16, self.quiet_lost, self.excess = self.prior_p_q16, 0, 0
         if self.mode != START and self.epoch_prior_w:
             self.set_w(max(self.w, self.epoch_prior_w))
             self.epoch_w_max = self.epoch_prior_w_max
             self.begin_epoch()
-        self.ret = max(call.cwnd_old, min(self.w, call.clamp))
+        w = min(self.w, call.clamp)
+        self.ramp = int(call.prior_cwnd < w)
+        self.ret = max(call.cwnd_old, min(w, call.prior_cwnd))
 
     def timeout(self, call) -> None:
         w, self.ramp = self.w, 1

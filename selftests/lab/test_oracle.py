@@ -287,7 +287,7 @@ MUTANTS = {
         ("a queue that grows in HOLD is not seen", "modules/tcp_satcc.c",
          "ca->queue_rounds > SATCC_SETTLED_ROUND &&", "ca->queue_rounds > SATCC_BUSY_ROUNDS &&"),
         ("the drops of a queue leave the flow alone", "modules/tcp_satcc.c",
-         "satcc_is_queue(ca) && satcc_is_delivered(ca))", "satcc_is_quiet(ca))"),
+         "satcc_is_queue(ca) &&\n\t\t    satcc_is_delivered(ca))", "satcc_is_quiet(ca))"),
         ("a longer path is not seen in SHARED", "modules/tcp_satcc.c",
          "#define SATCC_STEADY_W\t\t32", "#define SATCC_STEADY_W\t\t32000"),
         ("a long recovery has one cut", "modules/tcp_satcc.c",
@@ -306,6 +306,10 @@ MUTANTS = {
          "ca->start.hoe.span_us < SATCC_HOE_MIN_SPAN_US)\n\t\tsatcc_end_train(sk, ca);"),
         ("a timeout in recovery is none", "modules/tcp_satcc.c",
          "if (!satcc_is_timeout(sk, ca->reduced))", "if (!ca->reduced)"),
+        ("a mark in slow start cuts W alone", "modules/tcp_satcc.c",
+         "satcc_set_w(ca, min(ca->w, tcp_snd_cwnd(tcp_sk(sk))));", ";"),
+        ("an undo ends slow start", "modules/tcp_satcc.c",
+         "ca->ramp = tp->prior_cwnd < w;", "ca->ramp = false;"),
     ],
 }
 
@@ -357,6 +361,13 @@ def alone(fault):
         ("satcc", "in doubt W doubles"): doubtful,
         ("satcc", "a short train is the last"): {"rate_mbit": 250, "bytes": 300_000},
         ("satcc", "a timeout in recovery is none"): outage_in_recovery,
+        ("satcc", "a mark in slow start cuts W alone"): {
+            "rate_mbit": 10, "bytes": 3_000_000, "flow": {"pause_ms": 8000}, "loss_pct": 0.01,
+            "line": {"ecn": True}, "sender": ECN, "receiver": ECN,
+            "change": [situations.from_then_on(6, loss_pct=10, ecn=True)]},
+        ("satcc", "an undo ends slow start"): {
+            "rate_mbit": 10, "bytes": 3_000_000, "flow": {"pause_ms": 8000},
+            "change": [situations.from_then_on(6, reorder_pct=5)]},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

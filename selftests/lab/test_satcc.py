@@ -194,6 +194,19 @@ def test_a_timeout_in_recovery(lab, geo):
     assert jump.t_ns - growing[0].t_ns >= 600e6
 
 
+def test_a_mark_in_slow_start_after_idleness(lab, geo):
+    """W is 70 % of cwnd, and not of the W that cwnd would have reached: a round trip later no more
+    segments than cwnd had are in flight."""
+    _, flow_calls = play(lab, geo, rate_mbit=10, bytes=3_000_000, flow={"pause_ms": 8000}, loss_pct=0.01,
+                         line={"ecn": True}, sender=ECN_ON, receiver=ECN_ON,
+                         change=[from_then_on(6, loss_pct=10, ecn=True)])
+    mark = next(call for call in flow_calls if call.new.marked and not call.old.marked)
+    assert mark.old.ramp and mark.cwnd_old < mark.old.w // 2
+    assert mark.new.w == mark.cwnd_old * 70 // 100
+    later = [call.in_flight for call in acks(flow_calls) if 1.2e9 < call.t_ns - mark.t_ns < 2.4e9]
+    assert later and max(later) <= mark.cwnd_old
+
+
 def test_a_timeout_does_not_jump_while_a_queue_shows(lab, geo):
     """300 ms more than before look like a queue: cwnd grows by what was acknowledged, until satcc takes
     the path for a longer one, which is after six round trips."""

@@ -831,7 +831,8 @@ static void satcc_share(struct satcc *ca)
 }
 
 /* React to lost segments. prior_delivered: tp->delivered when the segment was sent that the
- * ACK reporting the loss acknowledges.
+ * ACK reporting the loss acknowledges; without SACK it acknowledges none, and this is
+ * tp->delivered.
  */
 static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered, bool quiet)
 {
@@ -876,7 +877,8 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 	if (!satcc_param(tolerate_pct))
 		ca->p_q16 = 0;
 	if (rs->losses > 0)
-		satcc_answer(sk, ca, rs->prior_delivered, empty && !satcc_is_excess(ca));
+		satcc_answer(sk, ca, rs->delivered > 0 ? rs->prior_delivered : tcp_sk(sk)->delivered,
+			     empty && !satcc_is_excess(ca));
 }
 
 /* Called when a recovery begins. A loss that RACK's timer has detected comes without an ACK,

@@ -381,7 +381,7 @@ class Satcc(Control):
         if not self.parameters["tolerate_pct"]:
             self.p_q16 = 0
         if call.rs_losses > 0:
-            self.answer(call, call.rs_prior_delivered)
+            self.answer(call, call.rs_prior_delivered if call.rs_delivered > 0 else call.delivered_old)
 
     def recovery_losses(self, call) -> None:
         """React to losses at the start of Recovery.

@@ -1245,8 +1245,8 @@ static void satcc_set_state(struct sock *sk, u8 new_state)
 		satcc_timeout(sk, ca);
 	else if (new_state <= TCP_CA_Disorder)
 		ca->marked = false;
-	else if (ca->ece || (new_state == TCP_CA_CWR &&
-			     (!ca->in_ack || !satcc_is_quiet(ca))))
+	else if ((ca->ece && !ca->marked) ||
+		 (new_state == TCP_CA_CWR && (!ca->in_ack || !satcc_is_quiet(ca))))
 		satcc_mark(sk, ca);
 	else if (new_state == TCP_CA_Recovery)
 		satcc_recovery_losses(sk, ca);

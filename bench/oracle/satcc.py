@@ -601,7 +601,7 @@ class Satcc(Control):
             self.timeout(call)
         elif new <= DISORDER:
             self.marked = 0
-        elif self.ece or new == CWR and (not self.in_ack or not self.is_quiet()):
+        elif self.ece and not self.marked or new == CWR and (not self.in_ack or not self.is_quiet()):
             self.mark(call)
         elif new == RECOVERY:
             self.recovery_losses(call)

@@ -1253,6 +1253,16 @@ static void satcc_set_state(struct sock *sk, u8 new_state)
 	ca->reduced = false;
 }
 
+/* CUBIC's clock stops while nothing is sent. A time in jiffies may be longer than it was. */
+static void satcc_stop_clock(const struct tcp_sock *tp, struct satcc_epoch *epoch, u32 idle_ms)
+{
+	u32 now_ms = div_u64(tp->tcp_mstamp, USEC_PER_MSEC);
+
+	epoch->begin_ms += idle_ms;
+	if (before(now_ms, epoch->begin_ms))
+		epoch->begin_ms = now_ms;
+}
+
 /* A segment leaves when nothing was in flight. After idle cwnd is halved for every RTO that
  * has passed, and then grows to 3/4 W by slow start, as with other policies.
  */
@@ -1267,9 +1277,8 @@ static void satcc_tx_start(struct sock *sk)
 	ca->ece = false;
 	if (tp->packets_out || idle <= 0)
 		return;
-	/* CUBIC's clock stops while nothing is sent. */
 	if (ca->mode != SATCC_START)
-		ca->epoch.begin_ms += jiffies_to_msecs(idle);
+		satcc_stop_clock(tp, &ca->epoch, jiffies_to_msecs(idle));
 	if (idle <= rto || !satcc_restarts(sk))
 		return;
 	while ((idle -= rto) > 0 && cwnd > SATCC_W_RESTART)

@@ -619,7 +619,12 @@ class Satcc(Control):
         gap_ms, srtt_ms = (call.t_ns - self.last.t_ns) // 1_000_000, call.srtt_us8 // 8000
         if self.mode != START:
             idle_ms = (call.new.epoch_begin_ms - self.epoch_begin_ms) & U32
+            now_ms = call.mstamp_us // 1000 & U32
             least, most = max(gap_ms - TICK_MS, 0), gap_ms + 4 * srtt_ms + 1000
+            if call.new.epoch_begin_ms == now_ms:       # the clock is not set to the future
+                least = 0
+            if is_before(now_ms, call.new.epoch_begin_ms):
+                raise Wrong("epoch_begin_ms", f"{now_ms} at most", call.new.epoch_begin_ms, self.basis())
             if not least <= idle_ms <= most:
                 raise Wrong("idle", f"{least} to {most} ms", f"{idle_ms} ms", self.basis())
             self.epoch_begin_ms = call.new.epoch_begin_ms

@@ -318,6 +318,9 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
  */
 #define SATCC_RECUT_WINDOWS	2
 
+/* A cut counts as at most this many delivered segments ago. */
+#define SATCC_CUT_FAR		BIT(30)
+
 /* Round trips in which bw did not grow by a quarter, after which START ends (as in bbr). */
 #define SATCC_FLAT_ROUNDS	3
 
@@ -995,6 +998,15 @@ static void satcc_start_round(struct satcc *ca, const struct rate_sample *rs)
 		ca->flat_rounds++;
 }
 
+/* Keep the last cut close enough for before(). */
+static void satcc_follow_cut(const struct tcp_sock *tp, struct satcc_epoch *epoch)
+{
+	if (!before(tp->snd_una, epoch->cut_seq))
+		epoch->cut_seq = tp->snd_una;
+	if (tp->delivered - epoch->cut_delivered > SATCC_CUT_FAR)
+		epoch->cut_delivered = tp->delivered - SATCC_CUT_FAR;
+}
+
 /* Runs once per round trip: when a segment sent after the last run is ACKed. */
 static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
@@ -1018,8 +1030,10 @@ static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sam
 		ca->quiet_rounds++;
 
 	ca->round_delivered = tp->delivered;
-	if (ca->mode != SATCC_START)
+	if (ca->mode != SATCC_START) {
 		ca->round_lost = tp->lost;
+		satcc_follow_cut(tp, &ca->epoch);
+	}
 	ca->round_rtt_us = 0;
 	ca->bw[2] = ca->bw[1];
 	ca->bw[1] = ca->bw[0];

@@ -88,7 +88,7 @@ MODULE_PARM_DESC(rtt0_ms, "RTT of the reference connection, ms (1..100000, defau
 SATCC_PARAM(iw_rho, 0, 0, 1);
 MODULE_PARM_DESC(iw_rho, "initial window of at least rho (0/1, default 0)");
 SATCC_PARAM(gentle, 0, 0, 1);
-MODULE_PARM_DESC(gentle, "growth that stops when a queue shows (0/1, default 0)");
+MODULE_PARM_DESC(gentle, "slower growth while a queue shows (0/1, default 0)");
 
 static struct tcp_congestion_ops tcp_hybla_full;
 

@@ -213,13 +213,14 @@ struct satcc {
  */
 SATCC_PARAM(tolerate_pct, 10, 0, 50);
 MODULE_PARM_DESC(tolerate_pct,
-		 "random loss to bear, percent; 0: every loss is congestion (0-50, default 10)");
+		 "random loss to tolerate, percent; 0: every loss is congestion (0-50, default 10)");
 
 /* On a long path a shorter delay is no queue, so satcc keeps about this much. It must exceed
  * the delay that a return link adds: time slots of 22.8 ms are below it.
  */
 SATCC_PARAM(queue_ms, 25, 1, 1000);
-MODULE_PARM_DESC(queue_ms, "a queue is what delays by so much, at most (1-1000, default 25 ms)");
+MODULE_PARM_DESC(queue_ms,
+		 "delay that counts as a queue, ms; at most RTT / 16 is used (1-1000, default 25)");
 
 SATCC_PARAM(hoe, 1, 0, 1);
 MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)");

@@ -434,7 +434,7 @@ fail:
 	return err;
 }
 
-/* Before this is set, the parameter's setter only stores the names. */
+/* Only while this is set does the parameter's setter look up the names. */
 static bool satcc_call_is_loaded;
 
 static int satcc_call_set(const char *val, const struct kernel_param *kp)
@@ -494,8 +494,13 @@ int __init satcc_log_call_init(void)
 	return err;
 }
 
-/* Hooks may stay until the kernel turns the event off; after this they find no name. */
+/* Hooks may stay until the kernel turns the event off; after this they find no name. The
+ * parameter can be written until the module is freed, and then must not take references.
+ */
 void satcc_log_call_exit(void)
 {
+	kernel_param_lock(THIS_MODULE);
+	satcc_call_is_loaded = false;
+	kernel_param_unlock(THIS_MODULE);
 	satcc_call_let_go(&satcc_call_list);
 }

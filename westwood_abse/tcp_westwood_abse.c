@@ -45,10 +45,10 @@
  * At each loss the policy decides whether a full queue caused it. It did if the smallest
  * RTT of the round trip so far exceeds RTT_min by more than max(RTT_min / 32, 2 ms). Then
  * BSE falls to RE, W becomes b but at most 85 % of W, W does not grow until recovery is
- * over, and the policy does not probe for 16 round trips. The 85 % are for queues so
- * short that b is W. An ECN mark, or a full queue on this host, leaves at most 80 % of W
- * (RFC 8511) and also stops growth and probes. Any other loss is random: ssthresh is b,
- * even above W.
+ * over, and the policy does not probe for 16 round trips; after the loss that ends Astart
+ * it may probe at once. The 85 % are for queues so short that b is W. An ECN mark, or a
+ * full queue on this host, leaves at most 80 % of W (RFC 8511) and also stops growth and
+ * probes. Any other loss is random: ssthresh is b, even above W.
  *
  * In recovery the window is at most twice the sum of the flight and the segments just
  * delivered. One ACK at most doubles the window. Without SACK an ACK may deliver segments

@@ -11,7 +11,7 @@ KERNEL ?= 6.1
 help:
 	@echo 'make bench     compare our policies with the kernel'"'"'s over a GEO link; table and report'
 	@echo 'make bench LONG=1   also play 100 Mbit/s with random loss: 10 minutes more'
-	@echo 'make geo       play transfers over public satellite accesses, with published objectives'
+	@echo 'make geo       play transfers over satellite access links, with published objectives'
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
 	@echo 'make uses      play real uses (tunnel, proxy, file server, backhaul) for the figures of tools/uses'
 	@echo 'make goals [ONLY="loss queue"]   play the goals of satcc, or only these, beside other policies; takes hours; resumes when interrupted'

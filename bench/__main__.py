@@ -20,7 +20,7 @@ usage: python3 -m bench [NAME] [options]; python3 -m bench NAME --help describes
   (none)      compare the policies: make bench
   run         play one scenario file
   again       play a job again, from its folder in build/failed or build/kept
-  geo         play public satellite accesses: make geo
+  geo         play satellite access links: make geo
   papers      play the papers' experiments: make papers
   matrix      build, load and play the modules on several kernels: make matrix
   pairs       compare each policy's module with its BPF object: make bpf-compare
@@ -116,8 +116,8 @@ def command_line() -> argparse.ArgumentParser:
         each.add_argument("--gdb", action="store_true",
                           help="wait for gdb, with the kernel's and the modules' symbols")
     geo = commands.add_parser(
-        "geo", help="play transfers over public satellite accesses",
-        description="Play transfers over public satellite accesses, and compare their times with "
+        "geo", help="play transfers over satellite access links",
+        description="Play transfers over satellite access links, and compare their times with "
                     "published objectives.")
     geo.add_argument("--kernel", default=argparse.SUPPRESS, help="series of the packaged kernel (6.1)")
     geo.add_argument("--fresh", action="store_true", default=argparse.SUPPRESS,

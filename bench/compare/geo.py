@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""python3 -m bench geo: compare transfers over public satellite accesses with published objectives.
+"""python3 -m bench geo: compare transfers over satellite access links with published objectives.
 
 geo.toml has the links, sizes and objectives.  The table has the time of each policy, and these times, in
 seconds from the first SYN to the ACK of the last byte:

@@ -38,7 +38,7 @@ def filled(text: str, name: str, lines: str, source: str) -> str:
     source: how the table was made, without brackets.
     """
     if [block[2] for block in BLOCK.finditer(text)].count(name) != 1:
-        raise ValueError(f"{PAGE.name} has not one table {name}")
+        raise ValueError(f"{PAGE.name} must have exactly one table {name}")
 
     def new_block(block) -> str:
         begin, block_name, _, end = block.groups()

@@ -15,7 +15,8 @@ BUDGET_MIN = 80
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python3 -m bench papers",
-        description="Play the papers' experiments, all of them without a command, and write the report.")
+        description="Play the papers' experiments and write the report. Without a command, play all "
+                    "of them.")
     parser.add_argument("--paper", action="append", metavar="FOLDER[/NAME]",
                         help="only this folder of bench/scenarios, or one experiment of it with those "
                              "that it is computed from; may be given more than once")

@@ -481,7 +481,7 @@ def _cells(base: dict, axes: tuple[Axis, ...], where: str) -> Iterator[Cell]:
         here = f"{where}: " + ", ".join(labels.values()) if labels else where
         for value in values:
             if unknown := set(value.only) - set(names):
-                raise LabError(f"{here}: only names no axis {min(unknown)!r}")
+                raise LabError(f"{here}: only: there is no axis {min(unknown)!r}")
         if not all(labels[name] in as_list(wanted)
                    for value in values for name, wanted in value.only.items()):
             continue

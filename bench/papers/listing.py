@@ -20,6 +20,6 @@ def show(arguments, console: Console) -> int:
                       f"{sum(jobs.values()):.0f} s on one core")
         runs |= jobs
     console.print(f"{len(runs)} runs in all, {seeds.on_two_cores_s(runs.values()) / 60:.0f} min on two "
-                  f"cores; then more seeds where chance leaves a verdict open, up to "
-                  f"{arguments.budget} min in all")
+                  f"cores; then more seeds where chance leaves a verdict open, as long as "
+                  f"all take less than {arguments.budget} min")
     return 0

@@ -5,7 +5,7 @@
     <paper>.html    the experiments
     papers.md       the same without pictures
     papers.json     the numbers
-    summary.json    the numbers of README.md's table
+    summary.json    the numbers of the table in bench/RESULTS.md
 
 The pages are drawn from papers.json's data and the jobs' files; nothing here measures or judges.
 """

@@ -121,7 +121,7 @@ def bad_axis(number, **pairs):
     (bad_axis(0, set={"hop.moon.forward.rate_mbit": 1}), "no entry 'moon'"),
     (bad_axis(0, set={"flow.0.cc.x": 1}), "below an entry that is not a table"),
     (bad_axis(0, set={"flow.0.colour": 1}), r"scenario.flow\[0\].colour = 1: unknown key"),
-    (bad_axis(0, only={"planet": ["x"]}), "only names no axis 'planet'"),
+    (bad_axis(0, only={"planet": ["x"]}), "only: there is no axis 'planet'"),
     (lambda data: data.update(rfc5166=["speed"]), r'rfc5166\[0\] = "speed": one of "throughput"'),
     (bad_axis(0, label="large"), "two cells have these labels"),
     (bad_axis(1, formula="guess"), r'values\[0\].formula = "guess": one of "", "ideal'),

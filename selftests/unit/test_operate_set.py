@@ -21,7 +21,7 @@ from tools.satcc_operate.host import Host
 RELEASE = "6.1.0-56-amd64"
 SLACK = pathlib.Path("/proc/self/timerslack_ns")
 FILE = "etc/modprobe.d/satcc.conf"
-TEXTS = {"queue_ms": "a queue is what delays by so much, at most (1-1000, default 25 ms)",
+TEXTS = {"queue_ms": "delay that counts as a queue, ms (1-1000, default 25)",
          "hoe": "start by the spacing of the first ACKs (0/1, default 1)",
          "thr": "mode mtsi: 1 to 8 thresholds, segments (1..1048576 each, default 20,30,40)",
          "mode": "the function F: mtsi, const or linear (default mtsi)"}
@@ -105,7 +105,7 @@ def test_the_list_has_units_and_bounds(root, capsys):
 def test_a_wrong_value_or_name_is_refused_with_the_list(root, capsys, words, reason):
     lines = refused(root, capsys, "satcc", *words).splitlines()
     assert lines[0].startswith("satcc: ") and reason in lines[0] and lines[0].endswith("satcc has:")
-    assert len(lines) == 6 and any(line.endswith("(1-1000, default 25 ms)") for line in lines)
+    assert len(lines) == 6 and any(line.endswith("(1-1000, default 25)") for line in lines)
 
 
 def test_given_twice(root, capsys):
@@ -130,7 +130,7 @@ def test_a_value_that_the_kernel_changes_is_undone_too(root, capsys):
     try:
         SLACK.write_text("60000")
         message = refused(root, capsys, "satcc", "queue_ms=40", "slack=0")
-        assert message == ("satcc: the kernel makes slack=50000 of slack=0; nothing has changed: "
+        assert message == ("satcc: the kernel set slack=50000, not slack=0; nothing has changed: "
                            "queue_ms=25 slack=60000\n")
         assert SLACK.read_text() == "60000\n"
         assert cli.main(["set", "satcc", "slack=70000"]) == 0

@@ -140,7 +140,7 @@ def set_now(host, module, values, old):
             host.write(parameter_file(module, name), value)
             now = policies.parameters(host, module)[name]
             if not policies.same_value(now, value):
-                raise OperateError(f"the kernel makes {name}={now} of {name}={value}")
+                raise OperateError(f"the kernel set {name}={now}, not {name}={value}")
     except BaseException as error:
         stuck = put_back(host, module, old)
         if isinstance(error, OperateError):

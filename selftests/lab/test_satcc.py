@@ -159,6 +159,35 @@ def test_a_mark_reduces(lab, geo):
         assert call.new.w == max(call.old.w * 70 // 100, 2)
 
 
+def test_a_mark_and_a_loss_of_one_window_cut_once(lab, geo):
+    """The receiver echoes a mark for a round trip.  A loss in that time begins Recovery, and W stays."""
+    hops = [{"name": "gateway", "reverse": {"delay_ms": 50},
+             "forward": {"rate_mbit": 10, "queue_bdp": 1}},
+            {"name": "satellite", "forward": {"delay_ms": 25, "loss_pct": 2}},
+            {"name": "terminal", "forward": {"delay_ms": 25, "loss_pct": 0.5, "ecn": True}}]
+    _, flow_calls = play(lab, geo, hop=hops, seconds=40, sender=ECN_ON, receiver=ECN_ON)
+    entered = [call for call in flow_calls if call.call == SET_STATE and call.arg == RECOVERY
+               and call.ca_state_old == CWR and call.old.ece]
+    assert entered
+    for call in entered:
+        assert call.old.marked and call.new.w == call.old.w
+
+
+def test_a_loss_without_sack_is_answered(lab, geo):
+    """Random loss, then none, and four times two thirds of the rate: the third dupack reports the
+    queue's drop, and W is cut at it."""
+    rates = [{"at_s": at_s + after_s, "hop": "gateway",
+              "forward": {"rate_mbit": mbit, "queue_packets": 20}}
+             for at_s in (12, 18, 24, 30) for after_s, mbit in ((0, 7), (3, 10))]
+    _, flow_calls = play(lab, geo, rate_mbit=10, rtt_ms=100, loss_pct=0.5, seconds=36,
+                         sender={"sysctl": {"net.ipv4.tcp_sack": 0}},
+                         change=[from_then_on(11, delay_ms=50, loss_pct=0), *rates])
+    since = flow_calls[0].t_ns + 12e9
+    reported = [call for call in acks(flow_calls) if call.t_ns > since and call.rs_losses > 0
+                and call.rs_delivered <= 0 and call.old.p_q16]
+    assert any(call.new.w < call.old.w for call in reported)
+
+
 def after_a_timeout(lab, geo, path=None, **then):
     """3 s without a packet, and then a path of `then`: the timeout, the ACKs while cwnd grows to W, and
     of these the ones after which cwnd is larger by more than was acknowledged."""

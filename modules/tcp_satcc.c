@@ -881,7 +881,8 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 	if (!satcc_param(tolerate_pct))
 		ca->p_q16 = 0;
 	if (rs->losses > 0)
-		satcc_answer(sk, ca, rs->delivered > 0 ? rs->prior_delivered : tcp_sk(sk)->delivered,
+		satcc_answer(sk, ca,
+			     rs->delivered > 0 ? rs->prior_delivered : tcp_sk(sk)->delivered,
 			     empty && !satcc_is_excess(ca));
 }
 

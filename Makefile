@@ -123,6 +123,7 @@ install-bpf: bpf
 	@install -m 644 tools/satcc-bpf.8 $(TOOLS)/share/man/man8
 	@sed 's,/usr/local/,$(PREFIX)/,g' tools/satcc-bpf@.service >$(UNITS)/satcc-bpf@.service
 	@chmod 644 $(UNITS)/satcc-bpf@.service
+	@echo 'installed: objects in $(OBJECTS); next: systemctl enable --now satcc-bpf@satcc, or man satcc-bpf'
 
 # With DESTDIR this only installs the sources, and a package's script calls dkms.  Otherwise dkms builds for
 # each installed kernel with headers, or for the one that KERNELRELEASE or KDIR names.

@@ -139,6 +139,9 @@ def test_install_bpf_and_uninstall(clone, release, tmp_path):
     done = make(clone, "-j2", "install-bpf", f"BTF={types}", *where)
     assert done.returncode == 0, done.stdout
     prefix = root / "opt/satellite"
+    assert done.stdout.splitlines()[-1] == (
+        f"installed: objects in {prefix}/lib/satcc/bpf; next: systemctl enable --now satcc-bpf@satcc, "
+        "or man satcc-bpf")
     unit = (prefix / "lib/systemd/system/satcc-bpf@.service").read_text()
     program, object_file = re.search(r"^ExecStart=(\S+) load (\S+) \$PARAMETERS$", unit, re.M).groups()
     assert {str(root) + object_file.replace("%i", policy) for policy in policies()} == {

@@ -41,7 +41,7 @@ CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
 SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W, DOUBT_PART = 2, 2, 8, 32, 8
 P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART, EXCESS_MAX = 256, 1023, 127, 64, 3
-CUT_FAR = 1 << 30              # segments delivered since the last cut, at most
+CUT_FAR = 1 << 30               # segments delivered since the last cut, at most
 TICK_MS = 8                     # rounding by the core's clock, at both ends of a time
 
 COMMON = ("min_rtt_us", "w", "bw_0", "bw_1", "bw_2", "round_delivered", "round_rtt_us", "block_rtt_us",

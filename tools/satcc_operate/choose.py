@@ -91,8 +91,9 @@ def leading(values, sign):
 def reasons(rows, cross):
     """Policy -> the reason against it; the chosen policy has no reason.
 
-    The first reason is that a policy leaves a rival less than another flow of the rival does, if there
-    is a rival.  Among the other policies goodput decides, then the time of a transfer, then the drops.
+    The first reason is that a policy leaves a rival less than the slower of two rival flows has, if
+    there is a rival.  Among the other policies goodput decides, then the time of a transfer, then the
+    drops.
     """
     out = {row["policy"]: f"leaves {cross} less than {cross} does" for row in rows
            if cross != "none" and not row["is_fair"]}
@@ -110,7 +111,7 @@ def reasons(rows, cross):
 
 def rows_of(link, loss, shared):
     """A row for each policy that was measured on both links."""
-    rival = shared["policies"][shared["rival"]]
+    _, least_pct = slower_rival(shared)
     rows = []
     for policy, each in link["policies"].items():
         beside = shared["policies"].get(policy)
@@ -119,15 +120,25 @@ def rows_of(link, loss, shared):
                          "transfer_s": each.get("transfer_s", {}).get(TRANSFER),
                          "drops": each.get("drops"), "rival_mbit": beside["rival_mbit"],
                          "share_pct": beside["share_pct"],
-                         "is_fair": beside["share_pct"] >= rival["share_pct"]})
+                         "is_fair": beside["share_pct"] >= least_pct})
     return rows
 
 
+def slower_rival(shared):
+    """The goodput of the slower of two flows of the rival, and its percent of an even share.
+
+    Two equal flows start together, and chance decides which of them is the slower one.
+    """
+    pair = shared["policies"][shared["rival"]]
+    slower = min(pair["own_mbit"], pair["rival_mbit"])
+    return slower, round(200 * slower / (pair["own_mbit"] + pair["rival_mbit"]))
+
+
 def cost(shared, policy):
-    """The goodput of a rival beside the policy, and beside another flow of its own kind."""
-    figures_beside, rival = shared["policies"][policy], shared["policies"][shared["rival"]]
-    return {**measured_at(shared), "rival": shared["rival"], **figures_beside,
-            "rival_beside_rival_mbit": rival["rival_mbit"], "rival_beside_rival_pct": rival["share_pct"]}
+    """The goodput of a rival beside the policy, and that of the slower of two rival flows."""
+    mbit, pct = slower_rival(shared)
+    return {**measured_at(shared), "rival": shared["rival"], **shared["policies"][policy],
+            "rival_beside_rival_mbit": mbit, "rival_beside_rival_pct": pct}
 
 
 def measured_at(link):
@@ -208,7 +219,7 @@ def cost_line(each):
     """A line about the effect of the policy on a rival."""
     rival = each["rival"]
     return (f"at {place(each)} a {rival} flow beside it gets {each['rival_mbit']:g} Mbit/s, "
-            f"{each['share_pct']} % of its share; beside another {rival} flow "
+            f"{each['share_pct']} % of its share; the slower of two {rival} flows gets "
             f"{each['rival_beside_rival_mbit']:g} Mbit/s, {each['rival_beside_rival_pct']} %")
 
 

@@ -164,9 +164,14 @@ def long(data: dict) -> str:
 
 
 def cost(data: dict) -> str:
-    """Instructions per ACK of each policy's callbacks, without loss."""
-    values = tables.row_values(data["cost"]["rows"], 0, lambda row: row["per_ack"])
-    return lines_of([list(values), [text_of(value, 0) for value in values.values()]])
+    """Instructions per ACK of each policy's callbacks, with a row for each loss."""
+    rows = data["cost"]["rows"]
+    by_loss = {loss: tables.row_values(rows, loss, lambda row: row["per_ack"])
+               for loss in tables.row_losses(rows)}
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    return lines_of([["", *policies], *(
+        [formats.format_loss(loss), *(text_of(values.get(policy), 0) for policy in policies)]
+        for loss, values in by_loss.items())])
 
 
 def accesses(data: dict) -> str:
@@ -292,10 +297,12 @@ def source(data: dict, name: str, experiment: str | None = None) -> str:
                 f"commit {about['commit'] or 'unknown'}. {seeds_text(played)})\n")
     about = data["acceptance"]["about"] if name in ("acceptance", "accesses") else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
-    chance = "Each figure is from one run, in which nothing is random." \
-        if name in ("beside", "harm", "cost") else \
-        "With random loss a figure is the median of three seeds; without it, of one run."
-    return (f"{note}\n(`{about['command']}`, Linux {about['kernel']}, {about['emulator']}, commit "
+    chance = {"beside": "Each figure is from one run, in which nothing is random.",
+              "cost": "Each figure is from one run."}.get(
+        {"harm": "beside"}.get(name, name),
+        "With random loss a figure is the median of three seeds; without it, of one run.")
+    command = about["command"] if name == "long" else about["command"].removesuffix(" LONG=1")
+    return (f"{note}\n(`{command}`, Linux {about['kernel']}, {about['emulator']}, commit "
             f"{about['commit'] or 'unknown'}. {chance})\n")
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """The tables of README.md and bench/RESULTS.md are what the program writes of a comparison's figures."""
 
+import re
 import statistics
 
 import pytest
 
+from bench import formats
 from bench.compare import readme
 from bench.paths import TOP, policies
 from selftests.bench.test_geo import row as geo_row
@@ -38,7 +40,9 @@ def make_all() -> dict:
     verdicts = {"about": {"date": "2026-01-02", "kernel": "6.1.0-56-amd64", "emulator": "QEMU 7.2.22",
                           "commit": "0123abc", "runs": 601, "seeds": 1, "most_seeds": 8},
                 "papers": {"marchese": VERDICTS, "korean": VERDICTS}}
-    return {**make_full(), "links": make_data()["links"], "acceptance": suite, "papers": verdicts}
+    compared = make_full()
+    return {**compared, "about": {**compared["about"], "command": "make bench LONG=1"},
+            "links": make_data()["links"], "acceptance": suite, "papers": verdicts}
 
 
 @pytest.fixture(scope="module")
@@ -130,10 +134,18 @@ def test_rivals_faster_link_and_cost(text):
         line, = [line for line in rates if line[0] == f"{row['loss_pct']:g} % loss"]
         assert line[policies.index(row["policy"])] == \
             readme.text_of(statistics.median(row["goodput_mbit"]))
-    policies, instructions = rows_of(text, "cost")
+    policies, *instructions = rows_of(text, "cost")
     for row in data["cost"]["rows"]:
-        if not row["loss_pct"]:
-            assert instructions[policies.index(row["policy"])] == f"{row['per_ack']:.0f}"
+        line, = [line for line in instructions if line[0] == formats.format_loss(row["loss_pct"])]
+        assert line[policies.index(row["policy"])] == f"{row['per_ack']:.0f}"
+    assert {row["loss_pct"] for row in data["cost"]["rows"]} == {0, 1}
+
+
+def test_only_the_faster_link_needs_the_long_command(text):
+    sources = {name: re.search(rf"table: {name} -->.*?\n\(`(make [^`]+)`", text, re.S)[1]
+               for name in ("links", "beside", "long", "cost")}
+    assert sources == {"links": "make bench", "beside": "make bench", "long": "make bench LONG=1",
+                       "cost": "make bench"}
 
 
 def test_the_acceptance_table_names_a_link_once_and_unreached_objectives(text):
@@ -249,7 +261,8 @@ def test_each_use_has_a_page():
 
 def test_a_table_names_its_source_and_is_kept_without_figures(text):
     made_on = ", Linux 6.1.0-56-amd64, QEMU 7.2.22, commit unknown"
-    assert text.count("`make bench`" + made_on) == len(NAMES) - 3
+    assert text.count("`make bench`" + made_on) == len(NAMES) - 4
+    assert text.count("`make bench LONG=1`" + made_on) == 1
     assert text.count("`make geo`" + made_on) == 2
     assert readme.written(text, {"links": [], "about": {}}) == text
     assert "\nold\n" not in text and readme.written(text, make_all()) == text

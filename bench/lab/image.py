@@ -94,6 +94,13 @@ def _source_folders() -> list[Path]:
     return sorted({TOP / "modules", *(path.parent for path in TOP.glob("*/tcp_*.c"))})
 
 
+def module_sources() -> list[Path]:
+    """The files of which the modules are built."""
+    sources = [path for folder in _source_folders() for path in folder.iterdir()
+               if path.suffix in (".c", ".h") and not path.name.endswith(".bpf.c")]
+    return [*sources, TOP / "Kbuild"]
+
+
 def digest(paths) -> str:
     """SHA-256 over files of the checkout: their paths below its top, and their contents."""
     total = hashlib.sha256()
@@ -172,9 +179,7 @@ def build_modules(release: str, replacements: tuple = ()) -> Path:
     to build a fault.
     Returns the folder with the *.ko files.  Builds nothing if nothing has changed.
     """
-    sources = [path for folder in _source_folders() for path in folder.iterdir()
-               if path.suffix in (".c", ".h") and not path.name.endswith(".bpf.c")]
-    sources.append(TOP / "Kbuild")
+    sources = module_sources()
     kdir = packages.headers(release)
     pahole = _run("pahole", ["pahole", "--version"]).strip()        # it reads the layouts
     out = BUILD / "modules" / release / module_key(kdir, sources, pahole, replacements)

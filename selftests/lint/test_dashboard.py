@@ -12,7 +12,7 @@ import pytest
 
 from bench.lab import packages
 from bench.paths import BUILD
-from selftests.unit.test_operate_metrics import DASHBOARD, all_samples
+from selftests.operate.test_metrics import DASHBOARD, all_samples
 from tools.satcc_operate import metrics
 
 MINUTES = 10

@@ -15,8 +15,6 @@ import subprocess
 import pytest
 from hypothesis import configuration, settings
 
-from selftests.unit.operate_net import can_use_namespaces, net      # noqa: F401
-
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "unit"

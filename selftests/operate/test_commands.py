@@ -11,10 +11,10 @@ import sys
 import jsonschema
 import pytest
 
-from selftests.unit.operate_net import SATCC, TOP, run
-from selftests.unit.test_operate_bpf import plant_loader
-from selftests.unit.test_operate_choose import RECORDED
-from selftests.unit.test_operate_completion import levels
+from selftests.operate.net import SATCC, TOP, run
+from selftests.operate.test_bpf import plant_loader
+from selftests.operate.test_choose import RECORDED
+from selftests.operate.test_completion import levels
 from tools.satcc_operate import cli
 
 PREFIX = "203.0.113.0/24"

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from selftests.unit.operate_net import SATCC, run
+from selftests.operate.net import SATCC, run
 from tools.satcc_operate import holders, policies, status
 from tools.satcc_operate.host import Host, in_namespace
 

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from selftests.unit.operate_net import run
+from selftests.operate.net import run
 from tools.satcc_operate import cli
 from tools.satcc_operate.parameters import FILE
 

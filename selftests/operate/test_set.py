@@ -14,7 +14,7 @@ import re
 
 import pytest
 
-from selftests.unit.operate_net import TOP
+from selftests.operate.net import TOP
 from tools.satcc_operate import cli, parameters, policies
 from tools.satcc_operate.host import Host
 

@@ -14,7 +14,7 @@ import threading
 
 import pytest
 
-from selftests.unit.operate_net import run
+from selftests.operate.net import run
 from tools.satcc_operate import cli, probe, transfer
 from tools.satcc_operate.host import OperateError, in_namespace
 

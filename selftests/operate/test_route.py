@@ -13,8 +13,8 @@ import types
 
 import pytest
 
-from selftests.unit import operate_net
-from selftests.unit.operate_net import SATCC, policy_of, run
+from selftests.operate import net as namespaces
+from selftests.operate.net import SATCC, policy_of, run
 from tools.satcc_operate import fib, follow, route
 from tools.satcc_operate.host import in_namespace
 
@@ -195,11 +195,11 @@ def test_a_daemon_that_replaces_its_own_route_leaves_satccs(net, prefix, gateway
 def test_without_ipv6_there_is_one_family(monkeypatch):
     """Nor can there be the namespaces of these tests, which have it."""
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(operate_net, "run", lambda *command, **keywords: None)
+    monkeypatch.setattr(namespaces, "run", lambda *command, **keywords: None)
     for present, families in ((True, (4, 6)), (False, (4,))):
         monkeypatch.setattr("os.path.exists", lambda path: path != "/proc/net/if_inet6" or present)
         assert fib.families() == families
-        assert operate_net.unavailable() == (None if present else "this kernel has no IPv6")
+        assert namespaces.unavailable() == (None if present else "this kernel has no IPv6")
 
 
 @pytest.mark.parametrize("prefix, address", [

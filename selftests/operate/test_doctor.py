@@ -18,7 +18,7 @@ import time
 
 import pytest
 
-from selftests.unit.operate_net import TOP, namespaces, run
+from selftests.operate.net import TOP, namespaces, run
 from tools.satcc_operate import doctor, policies, sockets
 from tools.satcc_operate.holders import identity
 from tools.satcc_operate.host import Host, in_namespace

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from selftests.unit.operate_net import TOP, policy_of
+from selftests.operate.net import TOP, policy_of
 from tools.satcc_operate import cli, metrics, start
 from tools.satcc_operate.host import OperateError
 

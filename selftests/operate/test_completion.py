@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from bench.paths import policies
-from selftests.unit.operate_net import TOP
+from selftests.operate.net import TOP
 from tools.satcc_operate import cli
 
 COMPLETIONS = TOP / "tools/completions"

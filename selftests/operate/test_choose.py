@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from selftests.unit.operate_net import SATCC, TOP, run
+from selftests.operate.net import SATCC, TOP, run
 from tools.satcc_operate import choose, cli, host, policies, probe
 from tools.satcc_operate.host import Host, OperateError
 

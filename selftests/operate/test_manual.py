@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from selftests.unit.operate_net import SATCC, TOP, run
+from selftests.operate.net import SATCC, TOP, run
 from tools.satcc_operate import cli, doctor, fib, follow, metrics, route
 
 MANUAL = (TOP / "tools/satcc.8").read_text()

@@ -16,7 +16,7 @@ import termios
 
 import pytest
 
-from selftests.unit.operate_net import SATCC, TOP, run
+from selftests.operate.net import SATCC, TOP, run
 from tools.satcc_operate import policies, sockets, status, tables
 from tools.satcc_operate.host import Host
 

@@ -2,6 +2,7 @@
 """What tools say of the sources: compiler, sparse, checkpatch, shellcheck, flake8, codespell."""
 
 import dataclasses
+import hashlib
 import re
 import shutil
 import subprocess
@@ -36,6 +37,22 @@ def quiet(command, cwd=TOP, **kwargs):
                           stderr=subprocess.STDOUT, **kwargs)
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+def quiet_each(name, command, version, paths, cwd=TOP):
+    """Run a checker on the files that it has not accepted before as they are.
+
+    For checkers that look at each file alone.  The digests of accepted files are in build/lint/<name>.
+    """
+    accepted = BUILD / "lint" / name
+    before = set(accepted.read_text().split()) if accepted.exists() else set()
+    digests = {path: hashlib.sha256(b"\0".join(
+        [repr(command).encode(), version, str(path).encode(), path.read_bytes()])).hexdigest()
+        for path in paths}
+    if new := [path for path in paths if digests[path] not in before]:
+        quiet([*command, *map(str, new)], cwd=cwd)
+    accepted.parent.mkdir(parents=True, exist_ok=True)
+    accepted.write_text("\n".join(sorted(digests.values())) + "\n")
 
 
 def build(release, tmp_path, *arguments):
@@ -127,9 +144,10 @@ def test_checkpatch_is_silent(checkpatch, kind):
              and "selftests" not in path.parts and kind_of(path) == kind]
     assert paths
     ignore = ["--ignore", ",".join(IGNORED[kind])] if IGNORED[kind] else []
-    quiet(["perl", str(checkpatch), "--no-tree", "--strict", "--terse", "--no-summary", "--quiet",
-           *ignore, "--file", *map(str, paths)],
-          cwd=checkpatch.parent)        # in a git tree it writes a file of its own
+    quiet_each(f"checkpatch-{kind.replace(' ', '-')}",
+               ["perl", str(checkpatch), "--no-tree", "--strict", "--terse", "--no-summary", "--quiet",
+                *ignore, "--file"], checkpatch.read_bytes(), paths,
+               cwd=checkpatch.parent)   # in a git tree it writes a file of its own
 
 
 def test_an_outer_make_does_not_reach_the_build(monkeypatch, tmp_path):
@@ -172,7 +190,32 @@ def test_generated_shell_script(tmp_path):
 
 
 def test_python():
-    quiet(["flake8", "--max-line-length=105", *map(str, tracked(".py"))])
+    version = subprocess.run(["flake8", "--version"], capture_output=True, check=True).stdout
+    quiet_each("flake8", ["flake8", "--max-line-length=105"], version, tracked(".py"))
+
+
+def test_a_checker_sees_each_file_until_it_accepts_it(monkeypatch, tmp_path):
+    """grep stands for the checker: it prints the lines that have a fault, and then succeeds."""
+    monkeypatch.setitem(globals(), "BUILD", tmp_path)
+    good, bad = tmp_path / "good.c", tmp_path / "bad.c"
+    grep = ["sh", "-c", 'echo "$@" >>seen; ! grep fault "$@"', "sh"]
+
+    def seen():
+        quiet_each("grep", grep, b"1", [good, bad], cwd=tmp_path)
+        return (tmp_path / "seen").read_text().splitlines()
+
+    good.write_text("int a;\n")
+    bad.write_text("int fault;\n")
+    for _ in range(2):
+        with pytest.raises(AssertionError, match="int fault"):
+            seen()
+    bad.write_text("int b;\n")
+    assert seen()[2:] == seen()[2:] == [f"{good} {bad}"]
+    good.write_text("int c;\n")
+    assert seen()[3:] == [str(good)]
+    bad.write_text("int fault;\n")
+    with pytest.raises(AssertionError, match="int fault"):
+        seen()
 
 
 def test_spelling():

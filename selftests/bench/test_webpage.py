@@ -529,14 +529,6 @@ def test_json_is_sorted_and_has_nulls(tmp_path):
     assert "NaN" not in text and "Infinity" not in text
 
 
-def test_the_same_data_from_its_json_give_the_same_page(tmp_path):
-    data = make_small()
-    path = webpage.write_json(data, tmp_path)
-    again = json.loads(path.read_text(encoding="utf-8"))
-    written = webpage.write_report(data, tmp_path / "data").read_bytes()
-    assert webpage.write_report(again, tmp_path / "json").read_bytes() == written
-
-
 def test_thinned_line_keeps_peaks_and_ends():
     x = np.linspace(0, 60, 50_000)
     y = np.sin(x)

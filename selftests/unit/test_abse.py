@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import floor
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 Q8 = 1 << 8
@@ -272,6 +272,7 @@ def estimates_are_between_the_samples(rows):
             assert min(samples) <= row["bse"] <= max(samples)
 
 
+@settings(max_examples=100)
 @given(acks=streams())
 def test_every_step_follows_the_equations(calc, acks):
     rows = run(calc, acks)

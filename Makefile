@@ -17,8 +17,8 @@ help:
 	@echo 'make goals [ONLY="loss queue"]   play the goals of satcc, or only these, beside other policies; takes hours; resumes when interrupted'
 	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml, in about 40 minutes'
 	@echo 'make bpf-compare [SERIES=name] [SEEDS=n]   compare the packets of each policy'"'"'s module and BPF object'
-	@echo 'make check     run every test; about 40 minutes on two cores'
-	@echo 'make unit      run the tests that need no guest and build no module; about three minutes'
+	@echo 'make check [LONG=1]   run the tests, or with LONG=1 the long ones too, as CI does'
+	@echo 'make unit      run the tests that need no guest, no network namespace and no module; about a minute'
 	@echo 'make modules   build the modules for KDIR ($(KDIR))'
 	@echo 'make bpf       build the policies as BPF objects, and their loader, in build/bpf'
 	@echo 'make install   build and install the modules, and the tools below PREFIX ($(PREFIX)); as root'
@@ -272,7 +272,7 @@ PYTEST = $(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q \
 .PHONY: check unit
 check:
 	@./tools/setup check
-	@$(PYTEST)
+	@$(PYTEST) $(if $(LONG),,-m 'not long')
 
 unit:
 	@./tools/setup check

@@ -22,7 +22,7 @@ from bench.measure import flow_view
 from bench.paths import TOP
 from bench.scenario import scenario
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 OLDER, NEWER = "6.1", "6.12"
 # What either kernel offers when told to: 44 x 1460 is just below the older one's 65,535 bytes.

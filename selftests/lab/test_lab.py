@@ -53,6 +53,7 @@ def test_same_inputs_same_packets(lab, lossy, busy_host):
     assert lab.run(lossy, use_cache=False).hash == idle
 
 
+@pytest.mark.long
 def test_twenty_runs_one_hash(lab, geo):
     short = geo("hybla_full", seconds=10, loss_pct=1)
     assert len({lab.run(short, use_cache=False).hash for _ in range(20)}) == 1
@@ -75,6 +76,7 @@ def test_five_seeds_five_hashes(lab, lossy):
     assert len({flow_view.FlowView(run).acked_by(30) for run in runs}) == 5
 
 
+@pytest.mark.long
 def test_ten_lossy_minutes_repeat(lab, geo):
     """Longer than the kernel's random generator keeps a key (60 s)."""
     long = geo("cubic", seconds=600, loss_pct=1, trace=["tcp:tcp_probe"])

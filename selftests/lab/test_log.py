@@ -448,6 +448,7 @@ def test_only_named_congestion_controls_have_calls(called, lab, geo):
 
 # -- many, fast, on and off ------------------------------------------------------
 
+@pytest.mark.long
 def test_64_flows_and_20000_segments_a_second(lab, geo):
     """Every packet of the capture has its record; nothing was lost."""
     size = 2_000_000

@@ -73,6 +73,7 @@ def dense(geo):
     yield geo("constant_rate", modules={"tcp_constant_rate": {"c": 1600}}, **lossy)
 
 
+@pytest.mark.long
 def test_100_000_windows(lab, geo):
     """Tolerance 0: each window is what the paper's equations make of the one before."""
     total, policies = 0, set()
@@ -383,7 +384,7 @@ OTHER_LINKS = ({"seconds": 40, "loss_pct": 1}, {"seconds": 20, "line": {"reorder
 
 
 class FaultyModules:
-    """Our modules for the lab's kernel, built once; later builds are of the modules with a fault only."""
+    """Our modules, built once for the lab's kernel; after that only those with a fault are built."""
 
     def __init__(self, release: str, folder):
         self.headers, self.folder = packages.headers(release), folder
@@ -433,7 +434,12 @@ def links(geo, policy, what):
         yield geo(policy, **link)
 
 
-@pytest.mark.parametrize("n", range(max(map(len, MUTANTS.values()))))
+SHORT_ROUNDS = 4            # the others with LONG=1
+
+
+@pytest.mark.parametrize("n", [
+    n if n < SHORT_ROUNDS else pytest.param(n, marks=pytest.mark.long)
+    for n in range(max(map(len, MUTANTS.values())))])
 def test_each_fault_is_found(faulty_lab, faulty_modules, geo, n):
     """The modules have the n-th fault of every policy; the oracle finds each in its policy's flow."""
     faults = {policy: mutants[n] for policy, mutants in MUTANTS.items() if n < len(mutants)}

@@ -16,7 +16,7 @@ from bench.paths import policies
 from bench.scenario.scenario import Flow
 from selftests.conftest import KERNEL
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 EVENTS = ("segment_sent", "ack_received", "cwnd_changed", "cc_call")
 

@@ -120,6 +120,7 @@ def test_two_flows_share_though_one_had_a_loss(lab):
     assert min(one, other) > max(one, other) / 2
 
 
+@pytest.mark.long
 def test_ten_flows_leave_none_out(lab):
     """Ten flows start 0.1 s apart on a clean geostationary path, the later ones into the queue of the
     first.  From 30 s on none has less than a quarter of an equal share."""

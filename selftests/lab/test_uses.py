@@ -11,7 +11,7 @@ from bench.papers import cell, experiment, plan
 from bench.scenario.scenario import FIRST_PORT, from_dict
 from selftests.conftest import KERNEL
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 EXPERIMENTS = {one.name: one for one in experiment.load_all(["uses"])}
 
 

@@ -357,6 +357,7 @@ def shares(lab, transfer, seeds=(1, 2, 3), start_s=20):
         yield [view.acked_by(seconds) - view.acked_by(start_s) for view in views]
 
 
+@pytest.mark.long
 def test_four_flows_share(lab, geo):
     """Jain's index of four of them over the last minute of 80 s: 0.95 at least, the median of
     three seeds (Reno here has 0.96, the kernel's Westwood 0.97)."""
@@ -366,6 +367,7 @@ def test_four_flows_share(lab, geo):
     assert sorted(indices)[1] >= 0.95, indices
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("queue_bdp, most", [(1, 1), (0.1, 3)])
 def test_two_beside_two_cubic(lab, geo, queue_bdp, most):
     """At 250 ms two of them get no more than `most` times of what two cubic flows get, without a loss

@@ -247,6 +247,7 @@ def test_dkms_builds_installs_and_removes_all(clone, release, tmp_path):
     assert not installed(tree)
 
 
+@pytest.mark.long
 def test_dkms_builds_for_each_kernel_with_headers(clone, tmp_path):
     """And says which, and which have no headers."""
     for name in ("6.1.0-1-amd64", "6.12.0-1-amd64"):

@@ -190,15 +190,36 @@ def link_tables(link: dict, data: dict) -> list[Table]:
                         loss_columns(link), data)]
 
 
-def best_rows(table: Table) -> list[tuple[str, str, str]]:
-    """(what was measured, the policies that are best, their value) of each column that has a best."""
+def sharing(data: dict) -> set[str] | None:
+    """The policies beside which the rival has at least what the slower of two rival flows has.
+
+    That is so on each link that was shared; None if none was.
+    """
+    if not data.get("beside"):
+        return None
+    out = set(data["policies"])
+    for link in data["beside"]["links"]:
+        pair, = [row for row in link["rows"] if row["policy"] == link["rival"]]
+        least = min(pair["own_mbit"], pair["rival_mbit"])
+        out &= {row["policy"] for row in link["rows"] if row["rival_mbit"] >= least}
+    return out
+
+
+def best_rows(table: Table, among: set[str] | None) -> list[dict[str, str]]:
+    """Of each column that has a best: what was measured, the best policies, and those of `among`."""
     rows = []
     for number, column in enumerate(table.columns):
-        best = [(row.name, row.cells[number].text) for row in table.rows
-                if row.kind != "ideal" and row.cells[number].best]
-        if best:
-            rows.append((f"{column.group}, {column.title}", ", ".join(name for name, _ in best),
-                         f"{best[0][1]} {column.unit}".strip()))
+        cells = {row.name: row.cells[number] for row in table.rows if row.kind != "ideal"}
+        best = [name for name, cell in cells.items() if cell.best]
+        if not best:
+            continue
+        some = {name: float(cell.text) for name, cell in cells.items()
+                if cell.text != MISSING and name in (among or ())}
+        lead = [name for name, value in some.items() if value == column.better(some.values())]
+        rows.append({"asked": f"{column.group}, {column.title}", **{
+            key: text for kind, names in (("best", best), ("sharing", lead))
+            for key, text in ((kind, ", ".join(names)), (f"{kind}_value", " ".join(
+                [cells[names[0]].text, column.unit]).strip() if names else ""))}})
     return rows
 
 

@@ -27,7 +27,7 @@ from ..formats import MISSING, format_bytes, format_loss, format_number, is_numb
 from .plots import goodput_dots, write_plots
 from .tables import (
     ON_ACK, beside_table, beside_title, best_rows, buffer_note, check_lines, cost_breakdown, cost_table,
-    link_tables, log_table, long_tables, row_losses)
+    link_tables, log_table, long_tables, row_losses, sharing)
 
 
 def long_view(data: dict, folder: Path) -> dict:
@@ -41,7 +41,7 @@ def long_view(data: dict, folder: Path) -> dict:
     tables = long_tables(data)
     return {"name": fast["name"], "id": slug(fast["name"]) + "-loss",
             "flows": fast["flows"], "seconds": fast["seconds"],
-            "facts": link_facts(fast), "tables": tables, "best": best_rows(tables[0]),
+            "facts": link_facts(fast), "tables": tables, "best": best_rows(tables[0], sharing(data)),
             "buffers": buffer_note(fast), "file": f"plots/{path.name}",
             "runs": list(long_runs(fast)),
             "wide": data_uri(wide), "narrow": data_uri(narrow)}
@@ -157,7 +157,7 @@ def link_view(data: dict, link: dict, plots: Path) -> dict:
     tables = link_tables(link, data)
     return {"name": link["name"], "id": slug(link["name"]),
             "facts": link_facts(link),
-            "tables": tables, "best": best_rows(tables[0]),
+            "tables": tables, "best": best_rows(tables[0], sharing(data)),
             "plots": list(write_plots(data, link, plots)),
             "runs": [*transfer_runs(link), *bulk_runs(link)]}
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The comparison's tables, plots and page of a made-up run: twelve policies, two links, no guest."""
 
+import copy
 import io
 import json
 import math
@@ -16,6 +17,7 @@ from matplotlib.text import Text
 from rich.console import Console
 
 from bench.compare import plots, tables, terminal, webpage
+from bench.formats import MISSING
 from tools.satcc_tools import graphs
 
 OURS = ["hybla_full", "hybla_full iw_rho=1", "mtsi", "ibk", "constant_rate",
@@ -487,6 +489,35 @@ def test_the_page_opens_with_the_best_of_each_column_and_ends_with_definitions(p
             bold += [[", ".join(row[0] for row in best), f"{best[0][column].split()[0]} "
                       + units.get(title.rpartition(" ")[0], "s")]]
     assert [row[1:] for row in opening] == bold and len(bold) == 14
+
+
+def test_the_answer_names_the_best_of_those_that_leave_others_their_share(full, full_page):
+    """The rows of the planted figures: 40 ms and 250 ms, each policy's rival beside it."""
+    data = copy.deepcopy(full)
+    for link in data["beside"]["links"]:
+        for row in link["rows"]:
+            row.update(own_mbit=5, rival_mbit=5)
+        pair, = [row for row in link["rows"] if row["policy"] == link["rival"]]
+        pair.update(own_mbit=4, rival_mbit=6)
+    everybody = tables.sharing(data)
+    assert everybody == {row["policy"] for row in data["beside"]["links"][0]["rows"]}
+    for rival_mbit, is_sharing in ((4, True), (3.99, False)):
+        row = next(row for row in data["beside"]["links"][1]["rows"] if row["policy"] == "mtsi")
+        row["rival_mbit"] = rival_mbit
+        assert ("mtsi" in tables.sharing(data)) == is_sharing
+    assert tables.sharing({**data, "beside": None}) is None
+    table, _ = tables.link_tables(data["links"][0], data)
+    rows = tables.best_rows(table, everybody - {"mtsi"})
+    values = {row.name: row.cells for row in table.rows if row.kind != "ideal"}
+    for row in rows:
+        number, = [n for n, column in enumerate(table.columns)
+                   if row["asked"] == f"{column.group}, {column.title}"]
+        some = {name: float(cells[number].text) for name, cells in values.items()
+                if name in everybody - {"mtsi"} and cells[number].text != MISSING}
+        lead = table.columns[number].better(some.values())
+        assert row["sharing"] == ", ".join(name for name, value in some.items() if value == lead)
+        assert float(row["sharing_value"].split()[0]) == lead
+    assert full_page.tables[0][0][4].split() == "best that leaves cubic its share".split()
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])

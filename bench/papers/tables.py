@@ -196,7 +196,7 @@ def claim_verdict(claim: dict) -> str:
 def claim_text(claim: dict) -> str:
     """The number of pairs for which a claim holds, and those for which it does not.
 
-    Of each kind it lists LISTED pairs at most, and none that only a second seed could make sure.
+    Of each kind it lists LISTED pairs at most, and none that is unsure only because it has no interval.
     """
     pairs = claim["pairs"]
     if len(pairs) < claim["of"]:
@@ -207,8 +207,9 @@ def claim_text(claim: dict) -> str:
                   f"{_end(pair['right'])}"
                   + (f" of {', '.join(pair['beside'])}" if pair["beside"] else "")
                   for pair in pairs if pair["verdict"] == verdict]
-        if verdict == UNSURE and claim["seeds"] == 1 and failed:
-            text += f"; {heading} {len(failed)}, because one seed has no interval"
+        why = {0: "a maximum over seeds", 1: "one seed"}.get(claim["seeds"])
+        if verdict == UNSURE and why and failed:
+            text += f"; {heading} {len(failed)}, because {why} has no interval"
         elif failed:
             more = [f"{len(failed) - LISTED} more"] if len(failed) > LISTED else []
             text += f"; {heading} {'; '.join(failed[:LISTED] + more)}"

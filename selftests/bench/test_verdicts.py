@@ -336,6 +336,9 @@ def test_claims_that_hold_but_not_surely_are_counted_apart(tmp_path):
     assert claim["verdict"] == UNSURE
     assert tables.claim_text(claim) == (
         "holds in 2 of 2; not surely for 2, because one seed has no interval; of 1 seed")
+    claim["seeds"] = 0
+    assert tables.claim_text(claim) == (
+        "holds in 2 of 2; not surely for 2, because a maximum over seeds has no interval")
     claim["seeds"] = 2
     assert tables.claim_text(claim) == (
         "holds in 2 of 2; not surely for small, Hybla: 2.09 beside 2.1 of Reno; large, Hybla: 9 beside "

@@ -355,7 +355,9 @@ def alone(fault):
             {"seconds": 30, "change": [situations.from_then_on(12, delay_ms=600)]},
         ("satcc", "a long recovery has one cut"): slower(600, 2, 0.5),
         ("satcc", "any rate of loss is random"): {"seconds": 20, "loss_pct": 15},
-        ("satcc", "a burst is too much loss"): {"rate_mbit": 10, "seconds": 10, "loss_pct": 15},
+        # When W is above the 256 segments that count alone in a shorter round trip.
+        ("satcc", "a burst is too much loss"):
+            {"rate_mbit": 10, "seconds": 12, "change": [situations.from_then_on(5, loss_pct=15)]},
         ("satcc", "a first queue ends START"): doubtful,
         ("satcc", "in doubt W doubles"): doubtful,
         ("satcc", "a short train is the last"): {"rate_mbit": 250, "bytes": 300_000},

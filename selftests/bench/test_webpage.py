@@ -493,7 +493,7 @@ def test_the_page_opens_with_the_best_of_each_column_and_ends_with_definitions(p
 
 def test_the_answer_names_the_best_of_those_that_leave_others_their_share(full, full_page):
     """The rows of the planted figures: 40 ms and 250 ms, each policy's rival beside it."""
-    data = copy.deepcopy(full)
+    data = {**full, "beside": copy.deepcopy(full["beside"])}
     for link in data["beside"]["links"]:
         for row in link["rows"]:
             row.update(own_mbit=5, rival_mbit=5)

@@ -48,7 +48,7 @@
  *                               round trip, lose more than tolerate_pct: as any other loss
  *   other loss that p explains  W is cut as in HOLD; PROBE waits
  *   any other loss              W *= 0.7
- *   ECN mark, local drop        W *= 0.7 at any q
+ *   ECN mark, local drop        W *= 0.7 at any q; HOLD does not cut in that round trip
  *   timeout                     W *= 0.7, unless the recovery before has cut it; cwnd starts at
  *                               1 and grows to W by slow start; after two round trips without a
  *                               queue it jumps to W/2
@@ -192,7 +192,7 @@ struct satcc {
 		train:2,		/* enum satcc_train */
 		flat_rounds:2,		/* rounds in a row in which bw did not grow in START */
 		ramp:1,			/* cwnd grows to W by slow start */
-		trimmed:1,		/* HOLD has cut in the round before */
+		trimmed:1,		/* HOLD, or a mark, has cut in the round before */
 		blocked:1,		/* a block has ended in this round */
 		in_ack:1,		/* between ->in_ack_event() and the ACK's end */
 		ece:1,			/* this ACK echoes a mark */
@@ -1137,12 +1137,16 @@ static void satcc_update_mss(struct sock *sk, struct satcc *ca)
 	ca->mss = mss;
 }
 
-/* React to a mark, or to a full queue on this host, once per state of the core. */
+/* React to a mark, or to a full queue on this host, once per state of the core. The queue
+ * drains in the next round trip, so HOLD must not cut for it once more. It did, and through
+ * CoDel with marks, at 10 Mbit/s and 40 ms, W fell from 48 to 23 segments where 33 fill the path.
+ */
 static void satcc_mark(struct sock *sk, struct satcc *ca)
 {
 	ca->marked = true;
 	satcc_end_ramp(sk, ca);
 	satcc_congestion(sk, ca);
+	ca->trimmed = true;
 }
 
 static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample *rs)

@@ -401,6 +401,7 @@ class Satcc(Control):
         self.marked = 1
         self.end_ramp(call)
         self.congestion(call)
+        self.trimmed = 1                # HOLD waits until the queue can have drained
 
     def share(self) -> None:
         self.mode, self.queue_rounds, self.trimmed = SHARED, 0, 0

@@ -309,6 +309,7 @@ MUTANTS = {
          "satcc_set_w(ca, min(ca->w, tcp_snd_cwnd(tcp_sk(sk))));", ";"),
         ("an undo ends slow start", "modules/tcp_satcc.c",
          "ca->ramp = tp->prior_cwnd < w;", "ca->ramp = false;"),
+        ("HOLD cuts for the queue of a mark", "modules/tcp_satcc.c", "ca->trimmed = true;", ";"),
     ],
 }
 
@@ -366,6 +367,9 @@ def alone(fault):
             "rate_mbit": 10, "bytes": 3_000_000, "flow": {"pause_ms": 8000}, "loss_pct": 0.01,
             "line": {"ecn": True}, "sender": ECN, "receiver": ECN,
             "change": [situations.from_then_on(6, loss_pct=10, ecn=True)]},
+        ("satcc", "HOLD cuts for the queue of a mark"): {
+            "rate_mbit": 10, "rtt_ms": 40, "seconds": 20, "loss_pct": 0.3, "line": {"ecn": True},
+            "sender": ECN, "receiver": ECN},
         ("satcc", "an undo ends slow start"): {
             "rate_mbit": 10, "bytes": 3_000_000, "flow": {"pause_ms": 8000},
             "change": [situations.from_then_on(6, reorder_pct=5)]},

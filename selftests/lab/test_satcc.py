@@ -3,11 +3,14 @@
 
 import pytest
 
+from bench import oracle
+from bench.lab.play import Lab
 from bench.measure import fairness, flow_view
 from bench.oracle import calls
 from bench.oracle.calls import (
     CONG_CONTROL, CWND_EVENT, CWR, LOSS, RECOVERY, SET_STATE, TX_START, TX_START_EVENT)
 from bench.scenario import scenario
+from selftests.conftest import KERNEL
 from selftests.lab.situations import from_then_on, narrow_return
 
 pytestmark = pytest.mark.lab
@@ -158,6 +161,24 @@ def test_a_mark_reduces(lab, geo):
     assert run.json("flow-0.json")["delivered_ce"] and len(reduced) > 2
     for call in [*entered, *reduced]:
         assert call.new.w == max(call.old.w * 70 // 100, 2)
+
+
+def test_hold_does_not_cut_for_the_queue_of_a_mark(geo):
+    """CoDel marks, and 33 segments fill the path.  In the round trip in which a mark cuts W, HOLD does
+    not cut it further for the queue that was there before."""
+    hops = [{"name": "gateway", "reverse": {"delay_ms": 20},
+             "forward": {"rate_mbit": 10, "queue_packets": 496, "aqm": "codel", "ecn": True}},
+            {"name": "satellite", "forward": {"delay_ms": 20}}]
+    run, flow_calls = play(Lab(KERNEL, extras=("papers",)), geo, hop=hops, seconds=20,
+                           sender=ECN_ON, receiver=ECN_ON)
+    oracle.check(run).raise_first()
+    marks = [call for call in flow_calls if call.new.marked and not call.old.marked
+             and call.old.mode == ALONE]
+    assert len(marks) > 5
+    for mark in marks:
+        # The round trip of the mark ends in that time, and the next one does not.
+        after = [call for call in acks(flow_calls) if mark.t_ns < call.t_ns < mark.t_ns + 40_000_000]
+        assert min(call.new.w for call in after) == mark.new.w == mark.old.w * 70 // 100
 
 
 def test_a_mark_and_a_loss_of_one_window_cut_once(lab, geo):

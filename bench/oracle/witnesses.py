@@ -46,6 +46,9 @@ PACING_SHIFT, TSO_RTT_LOG, TSO_SEGMENTS, GSO_MAX_BYTES = 10, 9, 2, 65536    # tc
 SLACK = 4                       # bursts, see paced()
 RATE_ERROR = 1.25               # the sending rate over many segments, divided by sk_pacing_rate
 START_PCT, AVOID_PCT = 200, 120     # net.ipv4.tcp_pacing_ss_ratio, _ca_ratio
+# A policy whose own rule decides whether a flight fills cwnd: what may be missing, in segments and as a
+# divisor of cwnd.
+OWN_FILL = {"satcc": (4, 8)}
 
 
 class Contradiction(Exception):
@@ -419,13 +422,21 @@ def burst(flow):
     return np.maximum(size // np.maximum(flow.mss, 1), TSO_SEGMENTS)
 
 
+def may_be_missing(policy, cwnd):
+    """How many segments a flight may have below each cwnd and fill it, by the policy's own rule."""
+    if policy not in OWN_FILL:
+        return 0
+    segments, divisor = OWN_FILL[policy]
+    return segments + cwnd // divisor
+
+
 def filled(flow, packets):
     """cwnd grows only if the flight has filled it: tcp_cwnd_validate() over the capture.
 
     cwnd is the limit from the moment when the flight fills it until, a flight later, a segment leaves
     without filling it.  In slow start half of cwnd is enough.  A flight counts as full if it is less
-    than a burst below cwnd.  Lost segments count as in flight, since the capture does not show which
-    segments the sender takes for lost.
+    than a burst below cwnd, or below what the policy's own rule asks for.  Lost segments count as in
+    flight, since the capture does not show which segments the sender takes for lost.
     """
     grown = (flow.call != INIT) & (flow.call != CWND_EVENT) & (flow.call != UNDO) \
         & (flow.cwnd > flow.cwnd_old) & flow.established \
@@ -445,7 +456,7 @@ def filled(flow, packets):
     k = np.searchsorted(socket.t, times, side="right") - 1
     cwnd = np.minimum(socket.cwnd[np.maximum(k, 0)],
                       socket.cwnd_old[np.minimum(k + 1, len(socket) - 1)])
-    full = sent - gone >= cwnd - burst(socket)[np.maximum(k, 0)]
+    full = sent - gone >= cwnd - burst(socket)[np.maximum(k, 0)] - may_be_missing(flow.policy, cwnd)
     limit, most, until = False, 0, 0
     limits, mosts = [], []
     for covered_, sent_, full_, ack in zip(

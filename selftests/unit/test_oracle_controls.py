@@ -608,6 +608,18 @@ def test_a_policy_takes_over_a_full_or_unfilled_window(jump, at, is_found):
     assert (("filled", "cwnd") in first_difference(taken_over, most=13, paced=0)) == is_found
 
 
+@pytest.mark.parametrize("cc, cwnd, is_found", [
+    (b"reno", 14, False), (b"reno", 20, True), (b"satcc", 20, False), (b"satcc", 24, True)])
+def test_satccs_window_is_filled_with_an_eighth_and_four_segments_missing(cc, cwnd, is_found):
+    """13 segments are out, and the window grows in record 45."""
+    def grown(seen):
+        for n, row in enumerate(seen.records):
+            row |= {"cc": cc, "ssthresh_old": 5, "ssthresh": 5, "cwnd_old": cwnd + (n > 45),
+                    "cwnd": cwnd + (n >= 45), "pacing_rate_old": 0, "pacing_rate": 0}
+            seen.probes[n] |= {"snd_cwnd": cwnd + (n > 45), "ssthresh": 5}
+    assert (("filled", "cwnd") in first_difference(grown, most=13, paced=0)) == is_found
+
+
 def test_a_burst_while_paced_is_found():
     def burst(seen):
         for send in seen.sends[40:50]:

@@ -95,10 +95,18 @@ def _source_folders() -> list[Path]:
 
 
 def module_sources() -> list[Path]:
-    """The files of which the modules are built."""
-    sources = [path for folder in _source_folders() for path in folder.iterdir()
-               if path.suffix in (".c", ".h") and not path.name.endswith(".bpf.c")]
-    return [*sources, TOP / "Kbuild"]
+    """The files of which the modules are built: Kbuild, and the C files without what modpost wrote."""
+    return [TOP / "Kbuild", *(
+        path for folder in _source_folders() for path in sorted(folder.iterdir())
+        if path.suffix in (".c", ".h") and not path.name.endswith((".mod.c", ".bpf.c")))]
+
+
+def copy_module_sources(folder: Path) -> None:
+    """Copy module_sources() to a folder, where kbuild() can build them."""
+    for path in module_sources():
+        copy = folder / path.relative_to(TOP)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
 
 
 def digest(paths) -> str:
@@ -179,18 +187,14 @@ def build_modules(release: str, replacements: tuple = ()) -> Path:
     to build a fault.
     Returns the folder with the *.ko files.  Builds nothing if nothing has changed.
     """
-    sources = module_sources()
     kdir = packages.headers(release)
     pahole = _run("pahole", ["pahole", "--version"]).strip()        # it reads the layouts
-    out = BUILD / "modules" / release / module_key(kdir, sources, pahole, replacements)
+    out = BUILD / "modules" / release / module_key(kdir, module_sources(), pahole, replacements)
     with locked("modules"):
         if (out / "done").exists():
             return out
         shutil.rmtree(out, ignore_errors=True)
-        for path in sources:
-            copy = out / path.relative_to(TOP)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, copy)
+        copy_module_sources(out)
         for name, text in replacements:
             (out / name).write_text(text)
         kbuild("module build", kdir, out)

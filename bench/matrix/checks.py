@@ -153,22 +153,14 @@ def with_cc(matrix: Matrix, cc: str, **changes) -> Scenario:
 def build(kernel: Kernel) -> None:
     folder = kernel.modules
     shutil.rmtree(folder, ignore_errors=True)
-    for path in (*module_sources(), TOP / "Kbuild"):
-        copy = folder / path.relative_to(TOP)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, copy)
+    image.copy_module_sources(folder)
     done = subprocess.run(
         roots.kbuild(kernel.kdir, folder, "W=1", "C=2", *kernel.words,
                      *image.module_flags(Path(roots.WORK))),
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     (folder / "build.log").write_text(done.stdout)
-    read_build(done.stdout, done.returncode, {path.stem for path in module_sources()
+    read_build(done.stdout, done.returncode, {path.stem for path in image.module_sources()
                                               if path.suffix == ".c"}, kernel.not_ours)
-
-
-def module_sources() -> list[Path]:
-    return sorted(path for folder in image._source_folders() for path in folder.iterdir()
-                  if path.suffix in (".c", ".h") and not path.name.endswith((".mod.c", ".bpf.c")))
 
 
 def read_build(log: str, status: int, sources: set[str], not_ours: str = Kernel.not_ours) -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench.errors import LabError
-from bench.lab import machine, packages, roots
+from bench.lab import image, machine, packages, roots
 from bench.matrix import checks, command, kernels, others, results, table
 from bench.matrix.checks import Check, Finding
 from bench.paths import TOP, policies
@@ -84,8 +84,15 @@ def test_a_build_is_ok_without_a_warning_and_with_sparse_on_every_file(log, stat
 
 
 def test_every_source_of_the_modules_is_built():
-    names = {path.name for path in checks.module_sources()}
+    names = {path.name for path in image.module_sources()}
     assert {f"tcp_{name}.c" for name in policies()} < names and "compat.h" in names
+
+
+def test_what_modpost_wrote_is_no_source(monkeypatch, tmp_path):
+    for name in ("tcp_a.c", "tcp_a.mod.c", "tcp_a.bpf.c", "a.h", "a.o"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(image, "_source_folders", lambda: [tmp_path])
+    assert {path.name for path in image.module_sources()} == {"Kbuild", "tcp_a.c", "a.h"}
 
 
 KTAP = "TAP version 13\n1..2\nok 1 registers\nok 2 unloads\n"

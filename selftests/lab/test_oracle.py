@@ -4,7 +4,6 @@ each does."""
 
 import dataclasses
 import re
-import shutil
 import subprocess
 import sys
 
@@ -394,10 +393,7 @@ class FaultyModules:
 
     def __init__(self, release: str, folder):
         self.headers, self.folder = packages.headers(release), folder
-        for path in image.module_sources():
-            copy = folder / path.relative_to(TOP)
-            copy.parent.mkdir(exist_ok=True)
-            shutil.copy(path, copy)
+        image.copy_module_sources(folder)
         self.texts = {}             # what the last round has replaced
         image.kbuild("module build", self.headers, folder)
 

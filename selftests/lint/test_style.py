@@ -56,10 +56,7 @@ def quiet_each(name, command, version, paths, cwd=TOP):
 
 
 def build(release, tmp_path, *arguments):
-    for folder in image._source_folders():
-        shutil.copytree(folder, tmp_path / folder.name,
-                        ignore=lambda _, names: [n for n in names if not n.endswith((".c", ".h"))])
-    shutil.copy(TOP / "Kbuild", tmp_path)
+    image.copy_module_sources(tmp_path)
     return kbuild(release, tmp_path, *arguments)
 
 

@@ -36,7 +36,8 @@ DOUBT_NONE, DOUBT_WAIT, DOUBT_STAY, DOUBT_GROW = range(4)      # in queue_rounds
 ECE = 4                         # CA_ACK_ECE of in_ack_event()'s flags
 MAX_RTT_US, BW_ONE = 1 << 24, 1 << 24
 HOE_POINTS, HOE_MIN_POINTS, HOE_PKTS, HOE_US, HOE_SPAN_US = 32, 3, 64, 1 << 22, 1000
-W_MIN, W_RESTART, SLACK, BLOCK = 2, 10, 4, 16
+W_MIN, W_RESTART, BLOCK = 2, 10, 16
+SLACK, SLACK_DIVISOR = 4, 8     # W counts as filled though so many segments, and W/8, are missing
 CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
 SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W, DOUBT_PART = 2, 2, 8, 32, 8
@@ -217,7 +218,7 @@ class Satcc(Control):
     def grow(self, call) -> None:
         acked = call.rs_acked_sacked if call.sack_ok else min(call.rs_acked_sacked, 2)
         n, queue = self.quiet_rounds, self.is_queue()
-        if not acked or call.rs_prior_in_flight + SLACK + self.w // 8 < self.w:
+        if not acked or call.rs_prior_in_flight + SLACK + self.w // SLACK_DIVISOR < self.w:
             return
         late = is_before(call.rs_prior_delivered, self.epoch_cut_delivered)
         if queue and (self.mode != SHARED or late):

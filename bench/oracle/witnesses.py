@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..record import pcap
+from . import satcc
 from .calls import (
     CONG_AVOID, CONG_CONTROL, CWND_EVENT, CWR, DISORDER, INIT, IN_ACK_EVENT, LOSS, OPEN, RECOVERY,
     SSTHRESH, STREAM, UNDO, names)
@@ -48,7 +49,7 @@ RATE_ERROR = 1.25               # the sending rate over many segments, divided b
 START_PCT, AVOID_PCT = 200, 120     # net.ipv4.tcp_pacing_ss_ratio, _ca_ratio
 # A policy whose own rule decides whether a flight fills cwnd: what may be missing, in segments and as a
 # divisor of cwnd.
-OWN_FILL = {"satcc": (4, 8)}
+OWN_FILL = {"satcc": (satcc.SLACK, satcc.SLACK_DIVISOR)}
 
 
 class Contradiction(Exception):

@@ -282,6 +282,11 @@ def seeds_text(experiments: list[dict]) -> str:
             "seeds with its 95 % interval; elsewhere it is of one run.")
 
 
+# How many runs a figure is of, for the tables in which the seeds do not depend on the loss.
+NOTHING_RANDOM = "Each figure is from one run, in which nothing is random."
+CHANCE = {"beside": NOTHING_RANDOM, "harm": NOTHING_RANDOM, "cost": "Each figure is from one run."}
+
+
 def source(data: dict, name: str, experiment: str | None = None) -> str:
     """The line below a table: the command, the kernel, the emulator, the commit and the seeds."""
     if name == "papers":
@@ -297,10 +302,8 @@ def source(data: dict, name: str, experiment: str | None = None) -> str:
                 f"commit {about['commit'] or 'unknown'}. {seeds_text(played)})\n")
     about = data["acceptance"]["about"] if name in ("acceptance", "accesses") else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
-    chance = {"beside": "Each figure is from one run, in which nothing is random.",
-              "cost": "Each figure is from one run."}.get(
-        {"harm": "beside"}.get(name, name),
-        "With random loss a figure is the median of three seeds; without it, of one run.")
+    chance = CHANCE.get(
+        name, "With random loss a figure is the median of three seeds; without it, of one run.")
     command = about["command"] if name == "long" else about["command"].removesuffix(" LONG=1")
     return (f"{note}\n(`{command}`, Linux {about['kernel']}, {about['emulator']}, commit "
             f"{about['commit'] or 'unknown'}. {chance})\n")

@@ -87,10 +87,10 @@ def plain_cell(column: Column, policy: str) -> Cell:
                 format_spread(values, len(measured), column.digits))
 
 
-def mark_best(column: Column, cells: list[Cell]) -> list[Cell]:
-    """Mark every cell that prints the best number; none if all cells print it."""
+def mark_best(column: Column, cells: list[Cell], is_even_best: bool = False) -> list[Cell]:
+    """Mark every cell that prints the best number; none if all cells print it, unless is_even_best."""
     numbers = [float(c.text) for c in cells if c.text != MISSING]
-    if len(numbers) > 1 and min(numbers) == max(numbers):
+    if len(numbers) > 1 and min(numbers) == max(numbers) and not is_even_best:
         return cells
     best = column.better(numbers, default=None) if column.better else None
     return [dataclasses.replace(c, best=c.text != MISSING
@@ -205,21 +205,22 @@ def sharing(data: dict) -> set[str] | None:
     return out
 
 
-def best_rows(table: Table, among: set[str] | None) -> list[dict[str, str]]:
-    """Of each column that has a best: what was measured, the best policies, and those of `among`."""
+def best_rows(table: Table, among: set[str] | None) -> list[tuple[str, str, str, str, str]]:
+    """Of each column that has a best: (what was measured, the policies that are best, their value, the
+    best of `among`, their value)."""
     rows = []
     for number, column in enumerate(table.columns):
         cells = {row.name: row.cells[number] for row in table.rows if row.kind != "ideal"}
-        best = [name for name, cell in cells.items() if cell.best]
-        if not best:
+        if not any(cell.best for cell in cells.values()):
             continue
-        some = {name: float(cell.text) for name, cell in cells.items()
-                if cell.text != MISSING and name in (among or ())}
-        lead = [name for name, value in some.items() if value == column.better(some.values())]
-        rows.append({"asked": f"{column.group}, {column.title}", **{
-            key: text for kind, names in (("best", best), ("sharing", lead))
-            for key, text in ((kind, ", ".join(names)), (f"{kind}_value", " ".join(
-                [cells[names[0]].text, column.unit]).strip() if names else ""))}})
+        some = {name: cell for name, cell in cells.items() if name in (among or ())}
+        marked = mark_best(column, list(some.values()), is_even_best=True)
+        texts = []
+        for shown in (cells, dict(zip(some, marked))):
+            best = {name: cell.text for name, cell in shown.items() if cell.best}
+            texts += [", ".join(best), " ".join([*list(best.values())[:1], column.unit]).strip()
+                      if best else ""]
+        rows.append((f"{column.group}, {column.title}", *texts))
     return rows
 
 

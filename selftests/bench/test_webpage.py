@@ -509,14 +509,14 @@ def test_the_answer_names_the_best_of_those_that_leave_others_their_share(full, 
     table, _ = tables.link_tables(data["links"][0], data)
     rows = tables.best_rows(table, everybody - {"mtsi"})
     values = {row.name: row.cells for row in table.rows if row.kind != "ideal"}
-    for row in rows:
+    for asked, _, _, sharing, value in rows:
         number, = [n for n, column in enumerate(table.columns)
-                   if row["asked"] == f"{column.group}, {column.title}"]
+                   if asked == f"{column.group}, {column.title}"]
         some = {name: float(cells[number].text) for name, cells in values.items()
                 if name in everybody - {"mtsi"} and cells[number].text != MISSING}
         lead = table.columns[number].better(some.values())
-        assert row["sharing"] == ", ".join(name for name, value in some.items() if value == lead)
-        assert float(row["sharing_value"].split()[0]) == lead
+        assert sharing == ", ".join(name for name, figure in some.items() if figure == lead)
+        assert float(value.split()[0]) == lead
     assert full_page.tables[0][0][4].split() == "best that leaves cubic its share".split()
 
 

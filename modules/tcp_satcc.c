@@ -1139,7 +1139,7 @@ static void satcc_update_mss(struct sock *sk, struct satcc *ca)
 
 /* React to a mark, or to a full queue on this host, once per state of the core. The queue
  * drains in the next round trip, so HOLD must not cut for it once more. It did, and through
- * CoDel with marks, at 10 Mbit/s and 40 ms, W fell from 48 to 23 segments where 33 fill the path.
+ * CoDel with marks, at 10 Mbit/s and 40 ms, W fell from 47 to 23 segments where 33 fill the path.
  */
 static void satcc_mark(struct sock *sk, struct satcc *ca)
 {

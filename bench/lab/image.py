@@ -17,7 +17,7 @@ from pathlib import Path
 from ..errors import LabError
 from ..paths import BUILD, GUEST, TOP, locked, scratch_prefix
 from ..record import layout
-from . import given, packages, roots
+from . import given, job, packages, roots
 
 # Kernel modules that the guest loads before the snapshot.  We compare our policies with its congestion
 # controls.
@@ -333,6 +333,10 @@ def _stage(release: str, stage: Path, replacements: tuple, extras: tuple) -> Non
     (stage / "etc/hosts").write_text("127.0.0.1 localhost\n")
     more = [module for name in extras for module in EXTRAS[name].modules]
     _stage_modules(release, stage, replacements, more)
+    topology = stage / "etc/topology"
+    topology.mkdir()
+    for name, content in job.saved_topology().items():
+        (topology / name).write_bytes(content)
     shutil.copy(GUEST / "init", stage / "init")
 
 

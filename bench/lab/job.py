@@ -13,6 +13,7 @@ The sender has no qdisc, and the emulated queues are on another node, so that TC
 not see them.  Neighbours are permanent, since ARP would have to cross the satellite.
 """
 
+import functools
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,7 +21,8 @@ from pathlib import Path
 from ..paths import policies
 from ..scenario import traffic
 from ..scenario.scenario import (
-    ETHERNET_BYTES, FIRST_PORT, SERVER_PORT, Flow, Hop, Host, Leaf, LinkChange, Scenario, Stage)
+    ETHERNET_BYTES, FIRST_PORT, SERVER_PORT, Flow, Hop, Host, Leaf, LinkChange, Scenario, Stage,
+    from_dict)
 from . import pep, satlink
 
 WARMUP_S = 0.2          # captures and receivers are up before the first SYN
@@ -361,11 +363,8 @@ def _boxes(scenario: Scenario) -> list[tuple[str, list[str], list[str]]]:
                     for number, leaf in enumerate(scenario.leaves)]
 
 
-def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[str]]:
-    """The files and script lines that set up namespaces, links, addresses and qdiscs.
-
-    proof.py compares what the guest reports of them with the scenario.
-    """
+def _topology(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[str]]:
+    """The files and script lines that set up namespaces, links, addresses and routes."""
     names = nodes(scenario)
     leaves = scenario.leaves
     files = {"links": [
@@ -375,17 +374,83 @@ def _setup(scenario: Scenario, prefix: str) -> tuple[dict[str, list[str]], list[
         f"link add {leaf.name} netns {prefix}{leaf.at} type veth "
         f"peer name uplink netns {prefix}{leaf.name}"
         for leaf in leaves]}
-    lines = [*satlink.need(scenario), "ip -batch links"]
+    lines = ["ip -batch links"]
     for name, devs, batch in _boxes(scenario):
         # One process for each namespace: in virtual time starting a program costs more than its work.
-        files[f"set-{name}"] = ["set -e", *[
+        files[f"set-{name}"] = [
             f"echo {value} > /proc/sys/{key.replace('.', '/')}"
-            for key, value in sysctls(scenario, name).items()]]
+            for key, value in sysctls(scenario, name).items()]
         for dev in () if scenario.offload else devs:
             files[f"set-{name}"] += [f"ethtool -K {dev} tso off gso off gro off",
                                      f"ethtool -k {dev} > $OUT/{offloads_file(name, dev)}"]
         files[f"ip-{name}"] = batch
-        lines += [f"in_ns {name} sh ./set-{name}", f"ip -n {prefix}{name} -batch ip-{name}"]
+        lines += [f"in_ns {name} sh -e ./set-{name}", f"ip -n {prefix}{name} -batch ip-{name}"]
+    return files, lines
+
+
+SAVED = "/run/saved"    # the guest's folder with the saved topology's namespaces and ethtool's reports
+
+
+def saved_topology() -> dict[str, bytes]:
+    """Files of the topology that the guest sets up before its state is saved; `run` is the script.
+
+    A namespace has another name until a run asks for it: a run with another topology adds its own.
+    """
+    prefix = "saved-"
+    files, lines = _topology(_saved_scenario(), prefix)
+    named = [f"ln -s /run/netns/{prefix}{name} {SAVED}/namespaces/{name}"
+             for name in nodes(_saved_scenario())]
+    return _encoded({**files, "run": [
+        "#!/bin/sh", "set -eu", f"OUT={SAVED}/reports", "export OUT",
+        f"mkdir -p {SAVED}/namespaces $OUT", *_preamble(prefix), *lines, *named]})
+
+
+@functools.cache
+def _saved_scenario() -> Scenario:
+    """One with the topology of most scenarios, and with their least socket buffers."""
+    return from_dict({"title": "the saved topology", "hop": [
+        {"name": "gateway", "forward": {"rate_mbit": 2, "queue_packets": 1}}, {"name": "satellite"}],
+        "flow": [{"cc": DEFAULT_CC, "seconds": 1}]})
+
+
+def _beyond_saved(scenario: Scenario) -> tuple[dict[str, list[str]], list[str]] | None:
+    """As _topology(), but only what the saved topology lacks; None if it has what the scenario lacks.
+
+    A sysctl or a route of the saved topology that has another value is set again.
+    """
+    saved, _ = _topology(_saved_scenario(), "")
+    files, lines = _topology(scenario, "")
+    if not saved.keys() <= files.keys():
+        return None
+    for name, present in saved.items():
+        objects = {_object(line) for line in present}
+        if not objects <= {_object(line) for line in files[name]}:
+            return None
+        files[name] = [line.replace("route add", "route replace") if _object(line) in objects else line
+                       for line in files[name] if line not in present]
+    # Each script line ends with the name of the file that it reads.
+    lines = [line for line in lines if files[line.split()[-1].removeprefix("./")]]
+    return ({name: content for name, content in files.items() if content},
+            [f"ln -s {SAVED}/namespaces/* /run/netns/", f"cp {SAVED}/reports/* $OUT/", *lines])
+
+
+def _object(line: str) -> str:
+    """What a line of the topology's files sets: of a sysctl its path, of a route its destination."""
+    words = line.split()
+    if words[0] == "echo":
+        return words[-1]
+    if words[:2] == ["route", "add"] and "table" not in words:
+        return " ".join(words[:3])
+    return line
+
+
+def _setup(scenario: Scenario, prefix: str, saved: bool) -> tuple[dict[str, list[str]], list[str]]:
+    """The files and script lines that set up the network and its qdiscs; the arguments are files()'s.
+
+    proof.py compares what the guest reports of them with the scenario.
+    """
+    files, lines = saved and _beyond_saved(scenario) or _topology(scenario, prefix)
+    lines = [*satlink.need(scenario), *lines]
     for hop in scenario.hops:
         batch = [line for stage, dev in _stages(scenario, hop)
                  for line in _qdisc(scenario, stage, dev)[0]]
@@ -518,7 +583,8 @@ def _trace_on(scenario: Scenario, release: str) -> list[str]:
             "  [ -e $e/enable ] || continue",
             f"  echo '{_traced(scenario)}' > $e/filter 2>/dev/null || :",
             "  echo 1 > $e/enable",
-            "  { echo \"system: $(basename \"${e%/*/}\")\"; cat $e/format; } >> $OUT/trace.formats",
+            "  group=${e%/*/}",
+            "  { echo \"system: ${group##*/}\"; cat $e/format; } >> $OUT/trace.formats",
             "done"]
     return lines + ["cat $T/events/header_page > $OUT/trace.header", "echo 1 > $T/tracing_on"]
 
@@ -557,7 +623,7 @@ def _trace_off(scenario: Scenario) -> list[str]:
             "timeout 5 dd bs=4096 if=$T/per_cpu/cpu0/trace_pipe_raw of=$OUT/trace.raw "
             "2>/dev/null || :",
             "cat $T/per_cpu/cpu0/stats > $OUT/trace.stats",
-            *(["cat /sys/module/satcc_log/parameters/lost > $OUT/witness.lost"]
+            *(["read -r lost < /sys/module/satcc_log/parameters/lost", "echo $lost > $OUT/witness.lost"]
               if witnessed(scenario) else [])]
 
 
@@ -600,8 +666,16 @@ def _samples(scenario: Scenario) -> list[str]:
     return lines
 
 
-def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
-          first: Iterable[str] = (), release: str = "") -> dict[str, bytes]:
+def _preamble(prefix: str) -> list[str]:
+    return [line.replace("PREFIX", prefix) for line in PREAMBLE]
+
+
+def _encoded(files: dict[str, list[str]]) -> dict[str, bytes]:
+    return {name: ("\n".join(lines) + "\n").encode() for name, lines in files.items()}
+
+
+def files(scenario: Scenario, prefix: str = "", seeded: bool = True, first: Iterable[str] = (),
+          release: str = "", saved: bool = False) -> dict[str, bytes]:
     """The job: the shell script `run`, and the files that it reads from its working directory.
 
     The script runs in a guest or on a host and writes its results to $OUT.
@@ -609,12 +683,12 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
     seeded: set the kernel's random numbers by the scenario's seed; for a guest only.
     first: shell lines before the scenario's.
     release: of the kernel, if it is older than the host's.
+    saved: for a guest; use its saved topology if the scenario has that, or more.
     Returns each file's name and content.
     """
-    job_files, setup = _setup(scenario, prefix)
+    job_files, setup = _setup(scenario, prefix, saved)
     job_files.update(_traffic_files(scenario))
-    preamble = [line.replace("PREFIX", prefix) for line in PREAMBLE]
-    lines = ["#!/bin/sh", "set -eu", "export OUT=${OUT:-/run/out}", *preamble, *first]
+    lines = ["#!/bin/sh", "set -eu", "export OUT=${OUT:-/run/out}", *_preamble(prefix), *first]
     lines += [f"seed {scenario.seed}"] if seeded else []
     for module, parameters in scenario.modules.items():
         pairs = " ".join(f"{key}={value}" for key, value in parameters.items())
@@ -623,8 +697,7 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
         lines += [f"parameter {module} {key} {value}" for key, value in parameters.items()]
     for cc in sorted({cc for flow in scenario.flows
                       for cc in (*flow.names, *([flow.listener] if flow.listener else []))}):
-        lines += [f"grep -qw {cc} /proc/sys/net/ipv4/tcp_available_congestion_control || "
-                  f"modprobe tcp_{cc} || refuse 'no congestion control {cc}'"]
+        lines.append(f"load {cc}")
     lines += setup
     lines += _trace_on(scenario, release)
     lines += _captures(scenario)
@@ -655,9 +728,10 @@ def files(scenario: Scenario, prefix: str = "", seeded: bool = True,
         # tcpdump gets the last block of packets after a time-out of one second.
         lines += ["sleep 1.1", "kill $captures", "for capture in $captures; do wait $capture; done"]
     lines += [_show_qdiscs(prefix, hop, f"qdisc-{hop.name}.json") for hop in scenario.hops]
-    lines += ["uname -r > $OUT/kernel",
+    # Files of one line are read by the shell itself: in virtual time a program costs more than its work.
+    lines += ["read -r release < /proc/sys/kernel/osrelease", "echo $release > $OUT/kernel",
               "for m in /sys/module/tcp_*/srcversion /sys/module/satcc_*/srcversion; do "
-              "[ -e $m ] || continue; m=${m%/srcversion}; "
-              "echo \"${m##*/} $(cat $m/srcversion)\"; done > $OUT/modules"]
+              "[ -e $m ] || continue; read -r version < $m; m=${m%/srcversion}; "
+              "echo \"${m##*/} $version\"; done > $OUT/modules"]
     job_files["run"] = lines
-    return {name: ("\n".join(text) + "\n").encode() for name, text in job_files.items()}
+    return _encoded(job_files)

@@ -56,8 +56,7 @@ def setup(scenario: Scenario, hop: Hop, sender: str,
     """
     ip = FAMILIES[scenario.family][1]
     files = {"pep.cfg": _config(scenario.family), f"nft-{hop.name}": _rules(scenario, sender, receiver)}
-    lines = [f"grep -qw {hop.pep} /proc/sys/net/ipv4/tcp_available_congestion_control || "
-             f"modprobe tcp_{hop.pep} || refuse 'no congestion control {hop.pep}'",
+    lines = [f"load {hop.pep}",
              f"in_ns {hop.name} {ip} rule add fwmark {MARK} lookup {TABLE}",
              f"in_ns {hop.name} {ip} route add local default dev lo table {TABLE}",
              f"in_ns {hop.name} nft -f nft-{hop.name}",

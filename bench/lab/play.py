@@ -152,7 +152,8 @@ class Lab:
             ) -> dict[str, bytes]:
         """The files for the guest's working directory; the arguments are run()'s."""
         loaded = foreign.used(scenario, self.added)
-        files = job.files(scenario, first=[*foreign.lines(loaded), *first], release=self.image.release)
+        files = job.files(scenario, first=[*foreign.lines(loaded), *first], release=self.image.release,
+                          saved=True)
         return {**files, **foreign.files(loaded), **extra}
 
     @staticmethod

@@ -5,6 +5,11 @@
 in_ns() { ns=$1; shift; nsenter --net=/run/netns/PREFIX$ns -- "$@"; }
 as_ns() { ns=$1; shift; exec nsenter --net=/run/netns/PREFIX$ns -- "$@"; }  # in a subshell
 refuse() { echo "satcc: failed: set-up is not what was asked: $*"; exit 3; }
+load() {  # a congestion control's name; the shell reads the file: to start a program costs more than that
+    read -r available < /proc/sys/net/ipv4/tcp_available_congestion_control
+    case " $available " in *" $1 "*) return;; esac
+    modprobe "tcp_$1" || refuse "no congestion control $1"
+}
 parameter() {  # module, name, value: is it in effect?
     read -r got < "/sys/module/$1/parameters/$2"
     case "$got" in "$3") ;; Y) [ "$3" = 1 ];; N) [ "$3" = 0 ];; *) refuse "$1 $2 is $got";; esac

@@ -376,7 +376,7 @@ def test_the_job_of_a_run_is_kept_and_played_again(lab, build, monkeypatch):
     run = lab.run(made())
     folder = play.keep_job(lab, run)
     assert folder.parent == build / "kept"
-    assert {path.name: path.read_bytes() for path in (folder / "job").iterdir()} == job.files(made())
+    assert {path.name: path.read_bytes() for path in (folder / "job").iterdir()} == lab.job(made(), {})
     assert {path.name: path.read_bytes() for path in (folder / "out").iterdir()} == PLAYED
     assert (folder / "console.log").read_text() == "booted"
     asked = []
@@ -385,7 +385,7 @@ def test_the_job_of_a_run_is_kept_and_played_again(lab, build, monkeypatch):
     monkeypatch.setattr(machine, "run_job", lambda snapshot, files, console, stub: asked.append(
         (files, stub)) or machine.Outcome({}, 1, 1, 1))
     assert repeat.again(folder, Console(file=io.StringIO()), gdb=True) == 0
-    assert asked == [lab.image, (job.files(made()), "a stub")]
+    assert asked == [lab.image, (lab.job(made(), {}), "a stub")]
 
 
 def test_gdb_has_a_kept_run_played(lab):

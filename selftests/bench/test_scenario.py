@@ -77,6 +77,56 @@ def test_a_flows_rtt_is_what_its_packets_pass(played):
         forth - sum(leaf.delay_ms for leaf in played.leaves if leaf.name == flow.to) if to_right else 0)
 
 
+def usual(**more):
+    """A scenario with the hops of the saved topology."""
+    return from_dict({"title": "usual", "hop": [
+        {"name": "gateway", "forward": {"rate_mbit": 2, "queue_bdp": 1}, "reverse": {"delay_ms": 300}},
+        {"name": "satellite", "forward": {"delay_ms": 300}}],
+        "flow": [{"cc": "reno", "bytes": 1}], **more})
+
+
+def topology_files(played, saved: bool) -> dict[str, list[str]]:
+    return {name: text.decode().splitlines() for name, text in job.files(played, saved=saved).items()
+            if name == "links" or name.startswith(("set-", "ip-"))}
+
+
+def test_a_usual_run_sets_up_no_topology():
+    assert topology_files(usual(), saved=True) == {}
+    assert len(topology_files(usual(), saved=False)) == 9
+
+
+def test_a_run_sets_what_the_saved_topology_has_otherwise():
+    played = usual(sender={"initcwnd": 20, "sysctl": {"net.ipv4.tcp_sack": 0}})
+    assert topology_files(played, saved=True) == {
+        "set-sender": ["echo 0 > /proc/sys/net/ipv4/tcp_sack"],
+        "ip-sender": ["route replace 192.0.2.10 via 192.0.2.2 dev right initcwnd 20"]}
+    script = job.files(played, saved=True)["run"].decode()
+    assert "in_ns sender sh -e ./set-sender\nip -n sender -batch ip-sender\ntc -n" in script
+
+
+def test_a_run_adds_a_host_beside_the_saved_topology():
+    added = topology_files(usual(host=[{"name": "wired", "at": "satellite"}]), saved=True)
+    assert added["links"] == [
+        "netns add wired",
+        "link add wired netns satellite type veth peer name uplink netns wired"]
+    assert sorted(added) == sorted(
+        ["links", "ip-sender", "ip-gateway", "ip-satellite", "ip-receiver", "ip-wired", "set-satellite",
+         "set-wired"])
+    assert not any("left" in line or "right tso" in line for line in added["set-satellite"])
+
+
+@pytest.mark.parametrize("more", [
+    {"mtu": 1400}, {"family": 6}, {"offload": True},
+    {"hop": [{"name": "gateway", "forward": {"rate_mbit": 2, "queue_bdp": 1}},
+             {"name": "terminal", "forward": {"delay_ms": 300}}]},
+    {"hop": [{"name": "gateway", "forward": {"rate_mbit": 2, "queue_bdp": 1}}]},
+    {"hop": [{"name": "gateway", "forward": {"rate_mbit": 2, "queue_bdp": 1}},
+             {"name": "satellite", "forward": {"delay_ms": 300}}, {"name": "terminal"}]}],
+    ids=lambda more: " ".join(more))
+def test_a_run_with_another_topology_sets_up_all_of_it(more):
+    assert job.files(usual(**more), saved=True) == job.files(usual(**more))
+
+
 def beside(**more):
     """A host at r1 with 25 ms sends to one at r2, past 10 Mbit/s; the line has 43 ms."""
     return from_dict({

@@ -17,7 +17,7 @@ import pytest
 from bench import paths
 from bench.compare import geo as geo_suite
 from bench.errors import LabError
-from bench.lab import image, job, machine, packages
+from bench.lab import image, machine, packages
 from bench.measure import flow_view
 from bench.record.run import traffic_hash
 from selftests.conftest import KERNEL
@@ -148,7 +148,7 @@ def test_a_new_boot_gives_the_same_packets(lab, lossy, tmp_path):
     state = tmp_path / "state.qcow2"
     machine._boot(lab.image, tmp_path / "console.log", state)
     again = dataclasses.replace(lab.snapshot, state=state)
-    files = machine.run_job(again, job.files(lossy), tmp_path / "run.log").files
+    files = machine.run_job(again, lab.job(lossy, {}), tmp_path / "run.log").files
     assert traffic_hash(files) == lab.run(lossy).hash
 
 
@@ -303,9 +303,12 @@ def test_a_stopped_emulator_is_no_stall(lab, tmp_path, monkeypatch):
 
 
 def test_a_wrong_set_up_is_refused(lab, geo, tmp_path):
-    """The qdiscs and offloads that were asked for are compared with those that are present."""
-    scenario = geo("cubic", bytes=1000)
-    asked = job.files(scenario)
+    """The qdiscs and offloads that were asked for are compared with those that are present.
+
+    The saved topology has another MTU, so the run sets up its own.
+    """
+    scenario = geo("cubic", bytes=1000, mtu=1400)
+    asked = lab.job(scenario, {})
     for name, right, wrong, difference in (
             ("tc-gateway", b"rate 2000000bit", b"rate 3000000bit", 'gateway right lacks "rate":250000,'),
             ("tc-gateway", b"pfifo", b"pfifo_head_drop", 'gateway right has no "kind":"pfifo"'),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Hosts beside the line, managed queues, the proxy and the traffic that is not one bulk flow."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 
 from bench.commands import describe
 from bench.errors import LabError
-from bench.lab import job
+from bench.lab import job, machine
 from bench.lab.play import Lab
 from bench.measure import flow_view
 from bench.oracle import calls
@@ -306,3 +307,45 @@ def test_a_proxy_next_to_the_receiver(papers):
         "flow": [{"cc": "cubic", "bytes": 200_000}]}))
     assert len(witnessed(run)) > 50
     assert arrived(run).length.sum() >= 200_000
+
+
+# What the kernel says of a namespace: devices, routes, neighbours, sysctls and offloads.
+NETWORK = b"""
+ip -d -br address show
+ip link show | sed s/saved-//
+ip route show table all
+ip -6 route show table all
+ip neighbour show | sort
+ip rule show
+for dev in $(ip -br link show | cut -d ' ' -f 1 | cut -d @ -f 1); do ethtool -k $dev; done
+grep -r . /proc/sys/net/ipv4/tcp_rmem /proc/sys/net/ipv4/tcp_wmem \
+    /proc/sys/net/ipv4/tcp_no_metrics_save \
+    /proc/sys/net/ipv4/tcp_no_ssthresh_metrics_save /proc/sys/net/ipv4/tcp_sack \
+    /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all
+"""
+
+
+BEYOND = {
+    "nothing": {},
+    "routes and sysctls": dict(
+        rate_mbit=80, queue_bdp=8, sender={"initcwnd": 20, "sysctl": {"net.ipv4.tcp_sack": 0}},
+        receiver={"quickack": 1, "initrwnd": 40}),
+    "a host beside the line": dict(host=[{"name": "wired", "at": "satellite", "delay_ms": 5}]),
+    "a satellite's link": dict(line={"errors": {"ber": 1e-7}}),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_the_saved_topology_and_what_a_run_adds_are_the_topology(papers, tmp_path, geo, name):
+    """The kernel reports the same network as of a run that sets up all of it."""
+    transfer = geo("cubic", bytes=1000, **BEYOND[name])
+    nodes = [*job.nodes(transfer), *(leaf.name for leaf in transfer.leaves)]
+    transfer = dataclasses.replace(transfer, after=(
+        f"for node in {' '.join(nodes)}; do echo \"== $node\"; in_ns $node sh ./network; done "
+        "> $OUT/network",))
+    files = [{**job.files(transfer, saved=saved), "network": NETWORK} for saved in (True, False)]
+    assert len(files[0]) < len(files[1])
+    beyond, whole = (machine.run_job(papers.snapshot, each, tmp_path / "console").files["network"]
+                     for each in files)
+    assert beyond.decode() == whole.decode()
+    assert beyond.count(b"tcp-segmentation-offload: off") >= 6 + 2 * len(transfer.leaves)

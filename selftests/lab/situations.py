@@ -49,7 +49,7 @@ def tail_losses(lab, geo, cc, bursts, lost, **rest):
     they pass is read from a run in which they do not get lost."""
     transfer = geo(cc, rate_mbit=0.5, rtt_ms=600, bytes=bursts * BURST * 1448,
                    flow={"write_bytes": BURST * 1448, "write_ms": EVERY_MS}, **rest)
-    clean = lab.run(transfer)
+    clean = lab.run(dataclasses.replace(transfer, captures=("bottleneck", "sender")))
     packets = clean.bottleneck
     data = packets.where(packets.length > 0)
     changes = []

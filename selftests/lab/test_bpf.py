@@ -46,7 +46,7 @@ def objects():
 def play(lab, geo, objects):
     """A policy's run as a module and as an object, with the same files."""
     def both(policy, **link):
-        scenario = geo(policy, trace=(), **link)
+        scenario = geo(policy, trace=(), captures=["sender", "bottleneck"], **link)
         return [lab.run(scenario, bpf.files(objects, policy), first=lines)
                 for lines in (bpf.as_module(policy), bpf.as_object(policy))]
     return both

@@ -155,7 +155,7 @@ def test_a_new_boot_gives_the_same_packets(lab, lossy, tmp_path):
 @pytest.mark.parametrize("rate_mbit", [2, 10])
 def test_bottleneck_sends_at_its_rate(lab, geo, rate_mbit):
     """Between any two frames while it is busy: the rate, within 0.1 %."""
-    run = lab.run(geo("cubic", rate_mbit=rate_mbit, seconds=20))
+    run = lab.run(geo("cubic", rate_mbit=rate_mbit, seconds=20, captures=["bottleneck"]))
     frames = run.bottleneck
     t = (frames.t - frames.t[0]) / 1e9
     busy = (t > 6) & (t < 10)               # the queue holds packets throughout
@@ -173,7 +173,7 @@ def test_delay_is_the_delay(lab, geo):
 
 def test_loss_rate_is_the_rate_asked(lab, geo):
     """1 % of the data packets, within the binomial 99.9 % interval; drawn behind the queue."""
-    run = lab.run(geo("bbr", seconds=60, loss_pct=1))
+    run = lab.run(geo("bbr", seconds=60, loss_pct=1, captures=["sender", "bottleneck"]))
     sent = len(run.bottleneck)
     lost = flow_view.link_losses(run)
     assert abs(lost - sent / 100) < 3.3 * np.sqrt(sent * 0.01 * 0.99)

@@ -2,6 +2,7 @@
 """Shared by all tests: the lab, links to run on, and the closing line."""
 
 import os
+from collections import Counter
 
 import pytest
 
@@ -37,20 +38,30 @@ class CheckedLab(Lab):
 
 the_lab = pytest.StashKey()
 recomputed = pytest.StashKey()      # changes() of each process's lab, in one
+left_out = pytest.StashKey()        # file -> number of its tests with the mark long, if left out
+
+
+def pytest_deselected(items):
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.config.stash.setdefault(left_out, Counter())[item.path.name] += 1
 
 
 def pytest_sessionfinish(session):
     """With pytest-xdist each process has a lab and passes on the counts of its oracle."""
+    output = getattr(session.config, "workeroutput", {})
+    output["left_out"] = dict(session.config.stash.get(left_out, {}))
     if the_lab in session.config.stash:
         changes = session.config.stash[the_lab].changes()
-        getattr(session.config, "workeroutput", {})["recomputed"] = changes
+        output["recomputed"] = changes
         session.config.stash.setdefault(recomputed, {}).update(changes)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
-    changes = getattr(node, "workeroutput", {}).get("recomputed", {})
-    node.config.stash.setdefault(recomputed, {}).update(changes)
+    output = getattr(node, "workeroutput", {})
+    node.config.stash.setdefault(recomputed, {}).update(output.get("recomputed", {}))
+    node.config.stash[left_out] = Counter(output.get("left_out", {}))     # the same of each process
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -59,6 +70,10 @@ def pytest_terminal_summary(terminalreporter, config):
              for kind in ("passed", "failed", "error", "skipped")}
     for report in terminalreporter.stats.get("skipped", []):
         terminalreporter.write_line(f"skipped: {report.nodeid}: {report.longrepr[2]}")
+    if long := config.stash.get(left_out, None):
+        terminalreporter.write_line(
+            f"left out without LONG=1: {sum(long.values())} tests of "
+            + ", ".join(f"{name} {count}" for name, count in long.most_common()))
     if runs := config.stash.get(recomputed, {}):
         changes = {policy: sum(run.get(policy, 0) for run in runs.values())
                    for policy in oracle.POLICIES}
@@ -84,6 +99,23 @@ LONGEST = ("test_policies.py", "test_oracle.py", "test_returns.py", "test_kernel
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST
                else len(LONGEST))
+
+
+def in_turn(values, turn, always=()):
+    """The values as parameters of a test.
+
+    `make check` plays the value whose turn it is and those of `always`; the others have the mark `long`.
+    """
+    rest = [value for value in values if value not in always]
+    now = {rest[turn % len(rest)], *always}
+    return [pytest.param(value, marks=() if value in now else pytest.mark.long) for value in values]
+
+
+def pairs_in_turn(pairs, always=()):
+    """The pairs as parameters of a test.  For each first part its second parts are as in_turn()'s."""
+    return [pytest.param(first, *second.values, marks=second.marks)
+            for turn, first in enumerate(dict.fromkeys(first for first, _ in pairs))
+            for second in in_turn([second for each, second in pairs if each == first], turn, always)]
 
 
 @pytest.fixture(scope="session")

@@ -100,7 +100,7 @@ def play(kernel, geo, ports, **conditions):
         f"{script}.bt": (TOP / "tools" / f"{script}.bt").read_bytes() for script in ports}), ports)
 
 
-@pytest.fixture(scope="module", params=["6.1", "6.12"])
+@pytest.fixture(scope="module", params=["6.1", pytest.param("6.12", marks=pytest.mark.long)])
 def outage(request, geo):
     return play(request.param, geo, EVERY, **OUTAGE)
 

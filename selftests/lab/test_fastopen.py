@@ -162,6 +162,7 @@ def leaks(fastopen_lab):
     return {name: text.decode() for name, text in played(fastopen_lab, "leaks", leaks_script()).items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("route, before", PAIRS)
 def test_nothing_is_left_behind(leaks, route, before):
     """Of hundreds of sockets, half of them closed before they were established."""

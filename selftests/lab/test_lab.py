@@ -132,6 +132,7 @@ def test_a_boot_repeats(lab, fingerprint, tmp_path):
     assert booted(lab, tmp_path, late="guest") == fingerprint
 
 
+@pytest.mark.long
 def test_a_boot_does_not_see_the_monitor(lab, fingerprint, tmp_path, asked_at_every_look):
     assert booted(lab, tmp_path) == fingerprint
     assert len(asked_at_every_look) > 100

@@ -6,6 +6,7 @@ Off by one record, one field or one reason is a failure: nothing here has a tole
 
 import dataclasses
 import ipaddress
+import itertools
 import shutil
 
 import numpy as np
@@ -16,6 +17,7 @@ from bench.lab import image, machine
 from bench.measure import cost, overhead
 from bench.record import pcap
 from bench.scenario.scenario import FIRST_PORT, Flow
+from selftests.conftest import pairs_in_turn
 from selftests.lab import decisions
 from selftests.lab.test_policies import ECN_ON, SACK_OFF, TIMESTAMPS_OFF, from_then_on
 
@@ -174,8 +176,8 @@ def check_agreement(run):
     assert (acks["ssthresh"] == rows["ssthresh"][known]).all()
 
 
-@pytest.mark.parametrize("cc", ["hybla_full", "cubic", "bbr"])
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path, cc", pairs_in_turn(
+    list(itertools.product(PATHS, ["hybla_full", "cubic", "bbr"]))))
 def test_every_record(logged, cc, path):
     run = logged(cc, **PATHS[path])
     check_segments(run)

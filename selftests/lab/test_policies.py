@@ -13,6 +13,7 @@ import pytest
 from bench.measure import flow_view
 from bench.oracle import calls
 from bench.paths import policies
+from selftests.conftest import pairs_in_turn
 from selftests.lab import decisions
 from selftests.lab.decisions import CWR, DISORDER, LOSS, RECOVERY
 from selftests.lab.situations import from_then_on
@@ -156,8 +157,8 @@ SITUATIONS = {
 }
 
 
-@pytest.mark.parametrize("cc", POLICIES)
-@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.parametrize("name, cc", pairs_in_turn(
+    list(itertools.product(SITUATIONS, POLICIES)), always=["satcc"]))
 def test_situation(lab, geo, cc, name):
     transfer, proof = SITUATIONS[name]
     run = lab.run(geo(cc, **transfer))

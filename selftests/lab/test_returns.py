@@ -178,8 +178,8 @@ def played(returns):
     return play
 
 
-# The links between these are played with LONG=1.
-SHORT = ("5 ms", "200 ms", "64 kB", "slots of 45 ms")
+# The others are played with LONG=1.
+SHORT = ("200 ms", "slots of 45 ms")
 # Of what reno delivers, at least.  Slow start overshoots the queue, and in the one recovery from that
 # each policy falls behind or ahead by up to a hundred segments or two: with ACKs merged over 5 ms
 # westwood_abse by 138 of 13,634, from 7 to 10.5 s after the start, and it stays by that.

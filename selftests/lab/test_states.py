@@ -5,6 +5,8 @@ have come about, then what the kernel did with the window, and that growth went 
 Each window and each private field the oracle recomputes, of every run here.
 """
 
+import itertools
+
 import pytest
 
 from bench.measure import flow_view
@@ -13,6 +15,7 @@ from bench.oracle.calls import (
     CONG_AVOID, CONG_CONTROL, CWR, INIT, LOSS, OPEN, RECOVERY, SET_STATE, SSTHRESH, UNDO)
 from bench.oracle.core import SYN_SENT
 from bench.paths import policies
+from selftests.conftest import in_turn, pairs_in_turn
 from selftests.lab import situations
 from selftests.lab.situations import BURST, COUNT, from_then_on
 
@@ -20,7 +23,12 @@ pytestmark = pytest.mark.lab
 
 POLICIES = policies()
 OWN_WINDOW = "satcc"            # cwnd is its W but for what is in flight; a loss need not reduce it
-every_policy = pytest.mark.parametrize("cc", POLICIES)
+_turn = itertools.count()
+
+
+def every_policy(test):
+    return pytest.mark.parametrize("cc", in_turn(POLICIES, next(_turn), always=[OWN_WINDOW]))(test)
+
 
 TIMESTAMPS_OFF = {"sysctl": {"net.ipv4.tcp_timestamps": 0}}
 ECN_ON = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
@@ -321,9 +329,9 @@ def test_a_socket_connected_again(lab, path, cc):
     begins_alike(flow_calls[second:], flow_calls[:second])
 
 
-@pytest.mark.parametrize("cc, listener", [
+@pytest.mark.parametrize("cc, listener", pairs_in_turn([
     (cc, listener) for cc in POLICIES
-    for listener in ("cubic", "hybla_full", "westwood_abse") if listener != cc])
+    for listener in ("cubic", "hybla_full", "westwood_abse") if listener != cc]))
 def test_a_listener_with_another(lab, path, cc, listener):
     """A server's listening socket has another policy, and what it accepts is given this one: the windows
     are those of a socket that had it from the start."""

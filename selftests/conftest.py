@@ -70,10 +70,10 @@ def pytest_terminal_summary(terminalreporter, config):
              for kind in ("passed", "failed", "error", "skipped")}
     for report in terminalreporter.stats.get("skipped", []):
         terminalreporter.write_line(f"skipped: {report.nodeid}: {report.longrepr[2]}")
-    if long := config.stash.get(left_out, None):
+    if tests := config.stash.get(left_out, None):
         terminalreporter.write_line(
-            f"left out without LONG=1: {sum(long.values())} tests of "
-            + ", ".join(f"{name} {count}" for name, count in long.most_common()))
+            f"left out without LONG=1: {sum(tests.values())} tests of "
+            + ", ".join(f"{name} {count}" for name, count in tests.most_common()))
     if runs := config.stash.get(recomputed, {}):
         changes = {policy: sum(run.get(policy, 0) for run in runs.values())
                    for policy in oracle.POLICIES}
@@ -101,6 +101,11 @@ def pytest_collection_modifyitems(items):
                else len(LONGEST))
 
 
+def long(*values):
+    """Values of a test's parameters that only LONG=1 plays."""
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 def in_turn(values, turn, always=()):
     """The values as parameters of a test.
 
@@ -108,7 +113,7 @@ def in_turn(values, turn, always=()):
     """
     rest = [value for value in values if value not in always]
     now = {rest[turn % len(rest)], *always}
-    return [pytest.param(value, marks=() if value in now else pytest.mark.long) for value in values]
+    return [pytest.param(value) if value in now else long(value) for value in values]
 
 
 def pairs_in_turn(pairs, always=()):

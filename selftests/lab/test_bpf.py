@@ -8,7 +8,6 @@ The objects are built from the BTF of 6.1, whichever kernel they run on.
 """
 
 import ctypes
-import os
 import subprocess
 
 import numpy as np
@@ -17,8 +16,8 @@ import pytest
 from bench.lab import bpf, image, machine, once
 from bench.lab.play import Lab
 from bench.matrix import pairs, twice
+from selftests.conftest import KERNEL, in_turn
 
-KERNEL = os.environ.get("KERNEL") or "6.1"
 pytestmark = pytest.mark.lab
 
 # An ACK takes some instructions more or less, of a nanosecond each, and timers are late by up to 50 us;
@@ -67,7 +66,7 @@ def test_object_sends_the_modules_packets_through_a_short_queue(play):
     same_packets(module, object_)
 
 
-@pytest.mark.parametrize("policy", bpf.policies())
+@pytest.mark.parametrize("policy", in_turn(bpf.policies(), 0, always=["satcc"]))
 def test_object_sends_the_modules_packets_without_loss(play, policy):
     """At 10 Mbit/s hybla_full's first ssthresh, a time of a few ms in its estimate, is a segment larger
     or smaller for 2 us; here it is not."""
@@ -77,7 +76,7 @@ def test_object_sends_the_modules_packets_without_loss(play, policy):
     same_packets(module, object_)
 
 
-@pytest.mark.parametrize("policy", bpf.policies())
+@pytest.mark.parametrize("policy", in_turn(bpf.policies(), 1, always=["satcc"]))
 def test_object_sends_the_modules_packets_with_random_loss(play, policy):
     """One segment of a hundred is lost, by its number."""
     module, object_ = play(policy, queue_bdp=4, bytes=600_000, line={"errors": {"ber": LOSS_BER}})
@@ -106,7 +105,7 @@ def both(lab, geo, objects):
     return of
 
 
-@pytest.mark.parametrize("policy", bpf.policies())
+@pytest.mark.parametrize("policy", in_turn(bpf.policies(), 2, always=["satcc"]))
 def test_object_writes_and_returns_what_the_module_does(both, policy):
     counts = both(policy)
     assert counts.differing == 0, counts.first

@@ -20,6 +20,7 @@ from bench.lab.play import Lab
 from bench.paths import TOP
 from bench.record.run import Run
 from bench.scenario.scenario import FIRST_PORT
+from selftests.conftest import long
 
 pytestmark = pytest.mark.lab
 
@@ -100,7 +101,7 @@ def play(kernel, geo, ports, **conditions):
         f"{script}.bt": (TOP / "tools" / f"{script}.bt").read_bytes() for script in ports}), ports)
 
 
-@pytest.fixture(scope="module", params=["6.1", pytest.param("6.12", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=["6.1", long("6.12")])
 def outage(request, geo):
     return play(request.param, geo, EVERY, **OUTAGE)
 

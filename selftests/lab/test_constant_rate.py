@@ -6,6 +6,7 @@ import pytest
 
 from bench import oracle
 from bench.measure import flow_view
+from selftests.conftest import long
 from selftests.lab import decisions
 
 pytestmark = pytest.mark.lab
@@ -34,7 +35,7 @@ def events(run, *names):
     (100, 600, 40, [40, 41, 42, 43, 44, 45, 45, 46, 47, 48, 49, 49, 50, 51]),
     (1600, 600, 600, [600, 601, 602, 603]),
 ])
-@pytest.mark.parametrize("pacing", [0, 1])
+@pytest.mark.parametrize("pacing", [0, long(1)])
 def test_avoidance_follows_the_table(lab, path, c, rtt_ms, cwnd, expected, pacing):
     """From the first ACK on that finds the window full, ssthresh being the initial window: one of
     600 has to wait for the receiver's."""
@@ -45,9 +46,9 @@ def test_avoidance_follows_the_table(lab, path, c, rtt_ms, cwnd, expected, pacin
 
 
 @pytest.mark.parametrize("table", [
-    {"bytes": 5_000_000}, {"seconds": 60, "loss_pct": 1},
+    long({"bytes": 5_000_000}), {"seconds": 60, "loss_pct": 1},
     {"seconds": 60, "loss_pct": 1, "parameters": {"c": 4}},
-    {"seconds": 30, "rtt_ms": 100, "rate_mbit": 10, "parameters": {"c": 1600}}],
+    long({"seconds": 30, "rtt_ms": 100, "rate_mbit": 10, "parameters": {"c": 1600}})],
     ids=["queue", "loss", "c=4", "c=1600"])
 def test_every_step_is_exact(lab, path, table):
     """Each window by the oracle, over ACKs of one segment and of more, and never more than was

@@ -10,6 +10,7 @@ from bench import oracle
 from bench.measure import flow_view
 from bench.record import pcap
 from bench.scenario.scenario import Flow
+from selftests.conftest import long
 from selftests.lab import decisions
 
 pytestmark = pytest.mark.lab
@@ -89,8 +90,8 @@ def test_hoe_fit_is_exact(lab, geo):
 
 
 @pytest.mark.parametrize("path", [
-    {"bytes": 5_000_000}, {"seconds": 60, "loss_pct": 1},
-    {"seconds": 30, "rtt_ms": 100, "rate_mbit": 10}, {"bytes": 2_000_000, "rtt_ms": 20}],
+    long({"bytes": 5_000_000}), {"seconds": 60, "loss_pct": 1},
+    long({"seconds": 30, "rtt_ms": 100, "rate_mbit": 10}), long({"bytes": 2_000_000, "rtt_ms": 20})],
     ids=["queue", "loss", "100ms", "20ms"])
 def test_every_step_is_exact(lab, geo, path):
     """Every window, recomputed from the ACKs and RTT samples."""

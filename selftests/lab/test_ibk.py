@@ -7,6 +7,7 @@ import pytest
 
 from bench import oracle
 from bench.measure import flow_view
+from selftests.conftest import long
 from selftests.lab import decisions
 
 pytestmark = pytest.mark.lab
@@ -35,7 +36,7 @@ def events(run, *names):
     (8, 10, [10, 11, 12, 12, 13, 14, 14, 15, 15, 16]),
     (4, 2, [3, 4, 5, 5, 6, 7, 7, 8, 8, 9, 9, 10]),
 ])
-@pytest.mark.parametrize("pacing", [0, 1])
+@pytest.mark.parametrize("pacing", [0, long(1)])
 def test_avoidance_follows_the_table(lab, path, k, cwnd, expected, pacing):
     """From the first ACK on, ssthresh being the initial window."""
     transfer = path(**EACH_ACK, bytes=60_000, parameters={"k": k, "pacing": pacing})
@@ -52,8 +53,8 @@ def test_a_window_of_100(lab, path, k, expected):
 
 
 @pytest.mark.parametrize("table", [
-    {"bytes": 5_000_000}, {"seconds": 60, "loss_pct": 1},
-    {"seconds": 30, "rtt_ms": 100, "rate_mbit": 10, "parameters": {"k": 255}}],
+    long({"bytes": 5_000_000}), {"seconds": 60, "loss_pct": 1},
+    long({"seconds": 30, "rtt_ms": 100, "rate_mbit": 10, "parameters": {"k": 255}})],
     ids=["queue", "loss", "k=255"])
 def test_every_step_is_exact(lab, path, table):
     """Each window by the oracle, over ACKs of one segment and of more, and never more than was

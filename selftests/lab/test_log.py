@@ -350,8 +350,7 @@ def before_it(times_of, when):
     return np.searchsorted(times_of, when, side="right") - 1
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("cc", CALLBACKS)
+@pytest.mark.parametrize("cc, way", pairs_in_turn(list(itertools.product(CALLBACKS, WAYS))))
 def test_every_call(called, cc, way):
     """Against the capture and the window as it changed."""
     run = called(cc, **WAYS[way])

@@ -9,6 +9,7 @@ import pytest
 from bench import oracle
 from bench.measure import flow_view
 from bench.scenario.scenario import Flow, Hop, Stage
+from selftests.conftest import long
 from selftests.lab import decisions as account
 from selftests.lab.situations import from_then_on
 from selftests.unit import mtsi_model
@@ -112,8 +113,8 @@ def test_the_clamp_holds(lab, path):
 
 
 @pytest.mark.parametrize("parameters", [
-    {}, {"pacing": 1}, {"mode": "const"}, {"mode": "linear", "per_ack": 1},
-    {"thr": "50,100,200,400", "k": "3,0,1,2", "pacing": 1}],
+    {}, long({"pacing": 1}), long({"mode": "const"}), {"mode": "linear", "per_ack": 1},
+    long({"thr": "50,100,200,400", "k": "3,0,1,2", "pacing": 1})],
     ids=["paper", "paced", "const", "linear-per_ack", "zones"])
 def test_every_step_is_exact(lab, path, parameters):
     """From the start into losses, a full queue and out again, with delayed ACKs, by the oracle."""

@@ -15,7 +15,7 @@ from bench.lab.play import Lab
 from bench.oracle import calls
 from bench.paths import TOP, policies
 from bench.scenario.scenario import Flow
-from selftests.conftest import KERNEL
+from selftests.conftest import KERNEL, long
 from selftests.lab import situations
 
 pytestmark = pytest.mark.lab
@@ -440,7 +440,7 @@ SHORT_ROUNDS = 2            # the others with LONG=1
 
 
 @pytest.mark.parametrize("n", [
-    n if n < SHORT_ROUNDS else pytest.param(n, marks=pytest.mark.long)
+    n if n < SHORT_ROUNDS else long(n)
     for n in range(max(map(len, MUTANTS.values())))])
 def test_each_fault_is_found(faulty_lab, faulty_modules, geo, n):
     """The modules have the n-th fault of every policy; the oracle finds each in its policy's flow."""

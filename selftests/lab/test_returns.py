@@ -15,7 +15,7 @@ from bench.paths import policies
 from bench.record import pcap
 from bench.scenario import satellite, scenario
 from bench.scenario.scenario import FIRST_PORT
-from selftests.conftest import KERNEL
+from selftests.conftest import KERNEL, long
 
 pytestmark = pytest.mark.lab
 
@@ -189,7 +189,7 @@ SECONDS_OF = {"satcc": 40}
 
 
 @pytest.mark.parametrize("name", [
-    name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in RETURNS])
+    name if name in SHORT else long(name) for name in RETURNS])
 @pytest.mark.parametrize("cc", POLICIES)
 def test_merged_and_bunched_acks_cost_little_more_than_renos(played, cc, name):
     """Segments delivered in the same time, beside reno's on the same link."""

@@ -12,6 +12,7 @@ from bench.oracle import calls
 from bench.oracle.calls import CONG_CONTROL, CWR, LOSS, OPEN, RECOVERY, SET_STATE, SSTHRESH, UNDO
 from bench.oracle.core import SYN_SENT
 from bench.scenario.scenario import Flow
+from selftests.conftest import long
 from selftests.lab import decisions as account
 from selftests.lab.situations import BURST, from_then_on, tail_losses
 
@@ -36,7 +37,7 @@ def calls_of(run, *kinds):
 
 # -- the estimate against the path ----------------------------------------------
 
-@pytest.mark.parametrize("rate_mbit, rtt_ms", [(2, 600), (2, 250), (10, 100)])
+@pytest.mark.parametrize("rate_mbit, rtt_ms", [(2, 600), long(2, 250), (10, 100)])
 def test_steady_estimate_is_the_paths_rate(lab, geo, rate_mbit, rtt_ms):
     """While the queue is never empty RE is the bottleneck's rate within 3 %, the filter within 10 %, and
     b what fills the path without a queue: the medians."""
@@ -190,9 +191,9 @@ def test_a_full_queue_of_this_host_reduces(lab, geo):
 # -- the window ---------------------------------------------------------------------
 
 @pytest.mark.parametrize("path", [
-    dict(seconds=30, loss_pct=1, rate_mbit=10),
+    long(dict(seconds=30, loss_pct=1, rate_mbit=10)),
     dict(seconds=30, loss_pct=1, rate_mbit=10, sender=SACK_OFF),
-    dict(seconds=20, rate_mbit=10, rtt_ms=100, queue_bdp=0.2),
+    long(dict(seconds=20, rate_mbit=10, rtt_ms=100, queue_bdp=0.2)),
     dict(seconds=30, change=[from_then_on(8, loss_pct=30), from_then_on(12)]),
 ], ids=["loss", "no SACK", "short queue", "much loss"])
 def test_growth_is_bounded_by_the_flight(lab, geo, path):

@@ -15,6 +15,7 @@ from bench.lab import packages
 from bench.oracle import calls, witnesses
 from bench.record import layout
 from bench.scenario.scenario import Flow
+from selftests.conftest import long
 from selftests.lab import situations
 
 pytestmark = pytest.mark.lab
@@ -76,7 +77,8 @@ def changing(geo):
         for n, cc in enumerate(CONTROLS, 1))))
 
 
-@pytest.mark.parametrize("situation", [rough, plain, lossy, reordered, slow, changing])
+@pytest.mark.parametrize("situation", [
+    rough, long(plain), lossy, reordered, long(slow), changing])
 def test_the_kernels_own_policies_do_as_their_papers_say(lab, geo, situation):
     report = oracle.check(lab.run(situation(geo))).raise_first()
     print(report)

@@ -29,17 +29,54 @@ def test_without(): pytest.skip("no wish")
 """
 
 
+IN_TURN = """
+import pytest
+from selftests.conftest import pairs_in_turn
+
+@pytest.mark.parametrize("row, policy", pairs_in_turn(
+    [(row, policy) for row in "xyz" for policy in ("a", "b", "c")], always=["b"]))
+def test_each(row, policy): print("played", row, policy)
+"""
+
+
+@pytest.fixture
+def lines_of(tmp_path):
+    """A function that plays tests and returns the lines of pytest's output."""
+    def play(tests: dict[str, str], processes: int, *more: str) -> list[str]:
+        for name, text in {"conftest.py": CONFTEST, **tests}.items():
+            (tmp_path / name).write_text(text)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-rP", "-p", "no:cacheprovider", "-n", str(processes),
+             "--dist", "loadfile", "--rootdir", tmp_path, "-c", TOP / "selftests/pytest.ini", *more,
+             tmp_path], cwd=tmp_path, text=True, capture_output=True,
+            env={**os.environ, "PYTHONPATH": str(TOP)})
+        assert not done.returncode, done.stdout + done.stderr
+        return done.stdout.splitlines()
+    return play
+
+
+def played(lines: list[str]) -> set[str]:
+    """The rows and policies that IN_TURN's test has printed: "xa", ..."""
+    return {"".join(line.split()[1:]) for line in lines if line.startswith("played ")}
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_long_tests_are_left_out_and_counted(lines_of, processes):
+    """Of each row the policy whose turn it is and the one that is always played; LONG=1 plays all."""
+    tests = {"test_a.py": IN_TURN, "test_b.py": IN_TURN}
+    short = lines_of(tests, processes, "-m", "not long")
+    assert played(short) == {"xa", "xb", "yb", "yc", "za", "zb"} and short[-1].startswith("12 passed")
+    assert "left out without LONG=1: 6 tests of test_a.py 3, test_b.py 3" in short
+    whole = lines_of(tests, processes)
+    assert len(played(whole)) == 9 and whole[-1].startswith("18 passed")
+    assert not any("left out" in line for line in whole)
+
+
 @pytest.mark.parametrize("processes, ibk, mtsi", [(0, 4, 4), (2, 8, 5)])
-def test_the_closing_line_counts_the_oracles_windows(tmp_path, processes, ibk, mtsi):
+def test_the_closing_line_counts_the_oracles_windows(lines_of, processes, ibk, mtsi):
     """A run that several have seen counts once."""
-    for name, text in (("conftest.py", CONFTEST), ("test_a.py", TESTS), ("test_b.py", TESTS)):
-        (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(processes), "--dist",
-         "loadfile", "--rootdir", tmp_path, tmp_path], cwd=tmp_path, text=True, capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(TOP)})
-    output = done.stdout.splitlines()
-    assert output[-1] == "2 passed, 0 failed, 2 skipped", done.stdout + done.stderr
+    output = lines_of({"test_a.py": TESTS, "test_b.py": TESTS}, processes)
+    assert output[-1] == "2 passed, 0 failed, 2 skipped"
     line, = [line for line in output if line.startswith("oracle: ")]
     counts = {**dict.fromkeys(POLICIES, 0), "mtsi": mtsi, "ibk": ibk}
     assert line == (f"oracle: {ibk + mtsi} window changes of {2 + (processes > 1)} runs recomputed: "

@@ -143,7 +143,7 @@ def geo():
         queue = {"queue_packets": queue_packets} if queue_packets else {"queue_bdp": queue_bdp or 1}
         rate = {"rate_mbit": rate_mbit, **queue} if rate_mbit else {}
         length = {"bytes": bytes} if bytes else {"seconds": seconds}
-        rest.setdefault("captures", ["sender"])         # a second tcpdump costs a tenth of a run
+        rest.setdefault("captures", ["sender"])         # few tests read the one at the bottleneck
         flow_table = {"cc": cc, "changes": changes, **length, **(flow or {})}
         return scenario.from_dict({
             "title": "test",

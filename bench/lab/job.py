@@ -439,7 +439,7 @@ def _object(line: str) -> str:
     words = line.split()
     if words[0] == "echo":
         return words[-1]
-    if words[:2] == ["route", "add"] and "table" not in words:
+    if words[:2] == ["route", "add"]:
         return " ".join(words[:3])
     return line
 

@@ -420,14 +420,12 @@ def _beyond_saved(scenario: Scenario) -> tuple[dict[str, list[str]], list[str]] 
     """
     saved, _ = _topology(_saved_scenario(), "")
     files, lines = _topology(scenario, "")
-    if not saved.keys() <= files.keys():
-        return None
     for name, present in saved.items():
-        objects = {_object(line) for line in present}
-        if not objects <= {_object(line) for line in files[name]}:
+        objects, wanted = {_object(line) for line in present}, files.get(name, [])
+        if not objects <= {_object(line) for line in wanted}:
             return None
         files[name] = [line.replace("route add", "route replace") if _object(line) in objects else line
-                       for line in files[name] if line not in present]
+                       for line in wanted if line not in present]
     # Each script line ends with the name of the file that it reads.
     lines = [line for line in lines if files[line.split()[-1].removeprefix("./")]]
     return ({name: content for name, content in files.items() if content},

@@ -21,7 +21,7 @@ MISSING = "–"
 # Signs of verdicts, for text and for readers who do not see the colours.
 SIGNS = {REPRODUCED: "=", SAME_ORDER: "≈", NOT: "≠", UNDECIDED: "?", BLIND: "○",
          HOLDS: "✓", UNSURE: "~", FAILS: "✗"}
-LISTED = 6                          # pairs listed with the text of a claim, of each verdict
+LISTED = 6                          # values listed with the text of a claim, of each verdict
 NEAR_PCT = 5                        # a value within this of the best counts as equally good
 QUESTIONS = Path(__file__).with_name("questions.toml")
 
@@ -193,26 +193,34 @@ def claim_verdict(claim: dict) -> str:
     return f"({text}; not counted: {claim['uncounted'][0]})" if claim["uncounted"] else text
 
 
+def _missed(pairs: list[dict]) -> list[str]:
+    """A text for each value that misses a claim, with all that it is compared with."""
+    beside = {}         # the value -> what it is compared with
+    for pair in pairs:
+        value = f"{', '.join(pair['labels'].values())}: {_end(pair['left'])}"
+        beside.setdefault(value, []).append(
+            _end(pair["right"]) + (f" of {', '.join(pair['beside'])}" if pair["beside"] else ""))
+    return [f"{value} beside {', '.join(others)}" for value, others in beside.items()]
+
+
 def claim_text(claim: dict) -> str:
     """The number of pairs for which a claim holds, and those for which it does not.
 
-    Of each kind it lists LISTED pairs at most, and none that is unsure only because it has no interval.
+    Of each kind it lists LISTED values at most, and none that is unsure only because it has no interval.
     """
     pairs = claim["pairs"]
     if len(pairs) < claim["of"]:
         return f"{len(pairs)} of {claim['of']} measured"
     text = f"holds in {sum(pair['holds'] for pair in pairs)} of {len(pairs)}"
     for heading, verdict in (("not surely for", UNSURE), ("not for", FAILS)):
-        failed = [f"{', '.join(pair['labels'].values())}: {_end(pair['left'])} beside "
-                  f"{_end(pair['right'])}"
-                  + (f" of {', '.join(pair['beside'])}" if pair["beside"] else "")
-                  for pair in pairs if pair["verdict"] == verdict]
+        failed = [pair for pair in pairs if pair["verdict"] == verdict]
         why = {0: "a maximum over seeds", 1: "one seed"}.get(claim["seeds"])
         if verdict == UNSURE and why and failed:
             text += f"; {heading} {len(failed)}, because {why} has no interval"
         elif failed:
-            more = [f"{len(failed) - LISTED} more"] if len(failed) > LISTED else []
-            text += f"; {heading} {'; '.join(failed[:LISTED] + more)}"
+            missed = _missed(failed)
+            more = [f"{len(missed) - LISTED} more"] if len(missed) > LISTED else []
+            text += f"; {heading} {'; '.join(missed[:LISTED] + more)}"
     failed = [text] + [f"of {_number_of(claim['seeds'], 'seed')}"] * bool(claim["seeds"])
     return "; ".join(failed + [f"the paper: “{claim['words']}”"] * bool(claim["words"]))
 

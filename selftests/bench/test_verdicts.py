@@ -345,12 +345,24 @@ def test_claims_that_hold_but_not_surely_are_counted_apart(tmp_path):
         "30 of Reno; of 2 seeds")
 
 
-def test_a_claims_text_lists_few_pairs(tmp_path):
+def test_a_claims_text_lists_few_values(tmp_path):
     data = data_of(tmp_path, random(), {**VALUES, ("small", "Hybla"): 2.09})
     claim, = data["experiments"][0]["claims"]
-    claim |= {"seeds": 2, "of": 10, "pairs": claim["pairs"] * 5}
+    pairs = [{**pair, "labels": {**pair["labels"], "run": str(n)}} for n in range(5)
+             for pair in claim["pairs"]]
+    claim |= {"seeds": 2, "of": 10, "pairs": pairs}
     text = tables.claim_text(claim)
     assert text.count(" beside ") == tables.LISTED and "; 4 more; of 2 seeds" in text
+
+
+def test_a_value_is_listed_once_with_all_that_it_misses(tmp_path):
+    data = data_of(tmp_path, random(), {**VALUES, ("small", "Hybla"): 2.09})
+    claim, = data["experiments"][0]["claims"]
+    small, large = claim["pairs"]
+    claim |= {"seeds": 2, "of": 3, "pairs": [small, large, {**small, "right": 9, "beside": ["bbr"]}]}
+    assert tables.claim_text(claim) == (
+        "holds in 3 of 3; not surely for small, Hybla: 2.09 beside 2.1 of Reno, 9 of bbr; "
+        "large, Hybla: 9 beside 30 of Reno; of 2 seeds")
 
 
 def test_the_papers_own_words_stand_beside_a_claim(tmp_path):

@@ -60,16 +60,17 @@ def played(lines: list[str]) -> set[str]:
     return {"".join(line.split()[1:]) for line in lines if line.startswith("played ")}
 
 
-@pytest.mark.parametrize("processes", [0, 2])
-def test_long_tests_are_left_out_and_counted(lines_of, processes):
-    """Of each row the policy whose turn it is and the one that is always played; LONG=1 plays all."""
-    tests = {"test_a.py": IN_TURN, "test_b.py": IN_TURN}
-    short = lines_of(tests, processes, "-m", "not long")
-    assert played(short) == {"xa", "xb", "yb", "yc", "za", "zb"} and short[-1].startswith("12 passed")
-    assert "left out without LONG=1: 6 tests of test_a.py 3, test_b.py 3" in short
-    whole = lines_of(tests, processes)
-    assert len(played(whole)) == 9 and whole[-1].startswith("18 passed")
-    assert not any("left out" in line for line in whole)
+def test_long_tests_are_left_out_and_counted(lines_of):
+    """Of each row the policy whose turn it is and the one that is always played."""
+    lines = lines_of({"test_a.py": IN_TURN, "test_b.py": IN_TURN}, 2, "-m", "not long")
+    assert played(lines) == {"xa", "xb", "yb", "yc", "za", "zb"} and lines[-1].startswith("12 passed")
+    assert "left out without LONG=1: 6 tests of test_a.py 3, test_b.py 3" in lines
+
+
+def test_all_are_played_with_the_long_ones(lines_of):
+    lines = lines_of({"test_a.py": IN_TURN}, 0)
+    assert len(played(lines)) == 9 == int(lines[-1].split()[0])
+    assert not any("left out" in line for line in lines)
 
 
 @pytest.mark.parametrize("processes, ibk, mtsi", [(0, 4, 4), (2, 8, 5)])

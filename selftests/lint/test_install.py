@@ -12,6 +12,7 @@ import pytest
 
 from bench.lab import packages
 from bench.paths import TOP, policies
+from selftests.conftest import long
 from selftests.lint.test_style import KERNEL, tracked
 
 SOURCES = sorted(path for path in TOP.glob("*/tcp_*.c") if not path.name.endswith(".mod.c"))
@@ -19,15 +20,24 @@ LOGGER = "satcc_log"        # of more than one source
 MODULES = {f"{path.stem}.ko" for path in SOURCES} | {f"{LOGGER}.ko"}
 
 
-@pytest.fixture
-def clone(tmp_path):
-    """The project's own files, alone."""
-    folder = tmp_path / "clone"
+def copied(folder):
+    """The folder, with the project's own files alone."""
     for path in tracked():
         copy = folder / path.relative_to(TOP)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
     return folder
+
+
+@pytest.fixture
+def clone(tmp_path):
+    return copied(tmp_path / "clone")
+
+
+@pytest.fixture(scope="module")
+def built_clone(tmp_path_factory):
+    """A clone for tests that install: the first builds the modules."""
+    return copied(tmp_path_factory.mktemp("built") / "clone")
 
 
 @pytest.fixture
@@ -70,7 +80,7 @@ def without_noise(output):
     return not re.search(r"SSL|sign-file|System.map|depmod", output)
 
 
-def test_install_and_uninstall(clone, release, tmp_path):
+def test_install_and_uninstall(built_clone, release, tmp_path):
     root = tmp_path / "root"
     where = [f"KDIR={packages.headers(release)}", f"DESTDIR={root}"]
     # Not ours, and to stay.
@@ -79,7 +89,7 @@ def test_install_and_uninstall(clone, release, tmp_path):
     for path in kept:
         path.parent.mkdir(parents=True)
         path.touch()
-    done = make(clone, "install", *where)
+    done = make(built_clone, "install", *where)
     assert done.returncode == 0 and without_noise(done.stdout), done.stdout
     kernel = root / "lib/modules" / release
     assert done.stdout.splitlines()[-1] == (
@@ -94,7 +104,7 @@ def test_install_and_uninstall(clone, release, tmp_path):
                               env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
                               text=True, capture_output=True)
         assert f"/tcp_{policy}.ko" in done.stdout, done.stderr
-    done = make(clone, "uninstall", *where, f"LOADED={tmp_path / 'modules'}")
+    done = make(built_clone, "uninstall", *where, f"LOADED={tmp_path / 'modules'}")
     assert done.returncode == 0, done.stdout
     left = {path for path in root.rglob("*")
             if not path.is_dir() and not path.name.startswith("modules.")}
@@ -212,8 +222,8 @@ def test_examples_are_comments(clone, tmp_path):
             assert f"SATCC_PARAM({word.partition('=')[0]}," in source.read_text()
 
 
-def test_kernelrelease_names_the_kernel(clone, release, tmp_path):
-    done = make(clone, "install", f"KDIR={packages.headers(release)}", f"KERNELRELEASE={release}",
+def test_kernelrelease_names_the_kernel(built_clone, release, tmp_path):
+    done = make(built_clone, "install", f"KDIR={packages.headers(release)}", f"KERNELRELEASE={release}",
                 f"DESTDIR={tmp_path / 'root'}")
     assert done.returncode == 0, done.stdout
     assert installed(tmp_path / "root/lib/modules" / release) == MODULES
@@ -228,8 +238,9 @@ def test_missing_headers_are_one_line(clone, target):
                       "linux-headers-1.2.3-nosuch or set KDIR"]
 
 
-def test_dkms_builds_installs_and_removes_all(clone, release, tmp_path):
-    """dkms itself, on trees of its own."""
+@pytest.mark.parametrize("times", [1, long(2)])
+def test_dkms_builds_installs_and_removes_all(clone, release, tmp_path, times):
+    """dkms itself, on trees of its own; a second time over the first."""
     tree, source, target = (tmp_path / name for name in ("tree", "src", "modules"))
     for folder in (tree, source, target / release):
         folder.mkdir(parents=True)
@@ -237,7 +248,7 @@ def test_dkms_builds_installs_and_removes_all(clone, release, tmp_path):
     where = [f"KDIR={packages.headers(release)}", f"KERNELRELEASE={release}", f"DKMS={dkms}", "ROOT=:",
              f"SOURCES={source / 'satcc-0.1'}", f"INSTALLED={tmp_path / 'none'}",
              f"TOOLS={tmp_path / 'none'}"]
-    for _ in range(2):      # a second time over the first
+    for _ in range(times):
         done = make(clone, "dkms-install", *where)
         assert done.returncode == 0, done.stdout
         assert installed(target) == MODULES, done.stdout
@@ -283,8 +294,9 @@ def without(option, release, folder):
     return kdir
 
 
-@pytest.mark.parametrize("option", ["CONFIG_DYNAMIC_FTRACE_WITH_REGS", "CONFIG_KRETPROBES",
-                                    "CONFIG_EVENT_TRACING"])
+# With the first option dkms itself installs what was built, below.
+@pytest.mark.parametrize("option", map(long, [
+    "CONFIG_DYNAMIC_FTRACE_WITH_REGS", "CONFIG_KRETPROBES", "CONFIG_EVENT_TRACING"]))
 def test_dkms_conf_and_kbuild_leave_the_logger_out_alike(clone, release, option, tmp_path):
     """Where the kernel has no such hooks, as on arm64 from 6.2."""
     kdir = without(option, release, tmp_path)

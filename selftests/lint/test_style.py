@@ -85,13 +85,14 @@ def test_calibration_builds_without_a_warning(release, tmp_path):
 
 
 def test_modules_build_the_same_anywhere(release, tmp_path):
-    """Built in two folders, stripped as the lab strips them: the same bytes.  The build ID, which
-    stays in them, is of the debug information too: that names no folder of this clone."""
+    """Built by the lab and in another folder, stripped as the lab strips them: the same bytes.  The
+    build ID, which stays in them, is of the debug information too: that names no folder of this
+    clone."""
+    elsewhere = tmp_path / "there/deeper"
+    elsewhere.mkdir(parents=True)
+    build(release, elsewhere, *image.module_flags(elsewhere))
     builds = []
-    for name in ("here", "there/deeper"):
-        folder = tmp_path / name
-        folder.mkdir(parents=True)
-        build(release, folder, *image.module_flags(folder))
+    for folder in (image.build_modules(release), elsewhere):
         builds.append({path.name: image.stripped(path) for path in folder.glob("*/*.ko")})
         assert [path.name for path in folder.glob("*/*.ko")
                 if str(TOP).encode() in path.read_bytes()] == []

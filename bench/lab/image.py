@@ -43,7 +43,6 @@ class Extra:
 
 
 EXTRAS = {
-    "fastopen": Extra(helpers=("fastopen",)),
     # satlink: its losses do not depend on other random numbers of the kernel.
     "bpf": Extra(helpers=("satcc-bpf", "sleep_until", "satlink"), modules=("tun",)),
     "bpftrace": Extra(packages=("bpftrace",), programs=("usr/bin/bpftrace",)),

@@ -44,6 +44,7 @@ LINES = [
     "rmmod tcp_satcc",
     # ---- a BPF object
     "mount -t bpf none /sys/fs/bpf",
+    "cp satcc-bpf /sbin",
     "mkdir -p /usr/lib/satcc",
     "cp ibk.bpf.o /usr/lib/satcc",
     "satcc load ibk k=7",
@@ -59,9 +60,9 @@ LINES = [
 @pytest.fixture(scope="module")
 def played(geo, tmp_path_factory):
     """A run in which the commands above come before a short connection."""
-    lab = PythonLab(image.build(KERNEL, extras=("bpf",)), tmp_path_factory.mktemp("python"),
-                    "satcc_operate.cli")
+    lab = PythonLab(image.build(KERNEL), tmp_path_factory.mktemp("python"))
     files = {"tools.zip": lab.tools, "satcc": (TOP / "tools/satcc").read_bytes(),
+             "satcc-bpf": image.build_helper("satcc-bpf").read_bytes(),
              **bpf.files(bpf.build("6.1"), "ibk")}
     return lab.run(geo("cubic", bytes=1000, trace=[]), files, first=LINES)
 

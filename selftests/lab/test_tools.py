@@ -24,6 +24,7 @@ from bench.lab import image, machine
 from bench.lab.play import Lab
 from bench.measure import flow_view
 from bench.paths import TOP
+from selftests.conftest import KERNEL
 from tools.satcc_tools import flow, plot, schema, table
 
 pytestmark = pytest.mark.lab
@@ -47,11 +48,11 @@ def compiled(modules, tmp_path):
     return blob.getvalue()
 
 
-def used_modules(program):
-    """All Python modules that a module of tools/ imports: {name: source or library}."""
+def used_modules(programs):
+    """All Python modules that modules of tools/ import: {name: source or library}."""
     output = subprocess.run(
         [sys.executable, "-S", "-c", "import sys; sys.path.insert(0, 'tools')\n"
-         f"import encodings.ascii, encodings.latin_1, {program}\n"
+         f"import encodings.ascii, encodings.latin_1, {', '.join(programs)}\n"
          "for name, module in sys.modules.items():\n"
          "    if str(getattr(module, '__file__', '')).endswith(('.py', '.so')):\n"
          "        print(name, module.__file__)"],
@@ -60,13 +61,17 @@ def used_modules(program):
 
 
 class PythonLab(Lab):
-    """The lab with this very Python, its loader and its libraries in the guest's /py: the program
-    itself, satcc-log unless named otherwise, comes with each run."""
+    """The lab with this very Python, its loader and its libraries in the guest's /py.
 
+    The programs of tools/ come with each run, in tools.zip.  The image serves all of them, so that it
+    boots once.
+    """
+
+    programs = ("satcc_tools.log", "satcc_operate.cli")
     python = "PYTHONHOME=/py PYTHONPATH=$PWD/tools.zip /py/ld.so --library-path /py /py/python -S"
 
-    def __init__(self, plain, tmp_path, program="satcc_tools.log"):
-        modules = used_modules(program)
+    def __init__(self, plain, tmp_path):
+        modules = used_modules(self.programs)
         ours = {name for name in modules if name.startswith("satcc_")}
         self.tools = compiled({name: modules[name] for name in ours}, tmp_path)
         stage = tmp_path / "stage"
@@ -116,7 +121,7 @@ class PythonLab(Lab):
 
 @pytest.fixture(scope="module")
 def python_lab(tmp_path_factory):
-    return PythonLab(image.build(), tmp_path_factory.mktemp("python"))
+    return PythonLab(image.build(KERNEL), tmp_path_factory.mktemp("python"))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ Off by one record, one field or one reason is a failure: nothing here has a tole
 import dataclasses
 import ipaddress
 import itertools
-import shutil
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from bench.lab import image, machine
 from bench.measure import cost, overhead
 from bench.record import pcap
 from bench.scenario.scenario import FIRST_PORT, Flow
-from selftests.conftest import pairs_in_turn
+from selftests.conftest import long, pairs_in_turn
 from selftests.lab import decisions
 from selftests.lab.test_policies import ECN_ON, SACK_OFF, TIMESTAMPS_OFF, from_then_on
 
@@ -425,26 +424,25 @@ def test_pkts_acked_is_called_for_each_ack(called):
     assert rows["arg"].sum() > 0
 
 
-def test_only_named_congestion_controls_have_calls(called, lab, geo):
+@pytest.mark.parametrize("names", ["reno", long("hybla"), "hybla,reno"])
+def test_only_named_congestion_controls_have_calls(lab, geo, names):
     """hybla's ssthresh() is reno's function: hooked once, of whichever is named."""
-    for names in ("reno", "hybla", "hybla,reno"):
-        transfer = geo("hybla", modules={"satcc_log": {"callbacks_of": names}}, after=[LOST],
-                       trace=EVERYTHING,
-                       **PATHS["loss"])
-        flows = tuple(Flow(cc, bytes=1_000_000) for cc in ("hybla", "reno"))
-        run = lab.run(dataclasses.replace(transfer, flows=flows))
-        assert run.read("lost") == b"0\n"
-        _, rows = calls(run, SSTHRESH)
-        seen = {bytes(name).rstrip(b"\0").decode() for name in records(run, "cc_call")["cc"]}
-        assert seen == set(names.split(","))
-        for number, cc in enumerate(("hybla", "reno")):
-            own = rows[rows["dport"] == FIRST_PORT + number]
-            fell = records(run, "cwnd_changed")
-            fell = fell[(fell["dport"] == FIRST_PORT + number) & (fell["reason"] != INIT) &
-                        (fell["ssthresh"] != fell["ssthresh_old"])]
-            returned = own["ret"][own["ret"] != own["ssthresh_old"]].tolist()
-            assert returned == (fell["ssthresh"].tolist() if cc in names.split(",") else [])
-            assert len(fell)
+    transfer = geo("hybla", modules={"satcc_log": {"callbacks_of": names}}, after=[LOST],
+                   trace=EVERYTHING, **PATHS["loss"])
+    flows = tuple(Flow(cc, bytes=1_000_000) for cc in ("hybla", "reno"))
+    run = lab.run(dataclasses.replace(transfer, flows=flows))
+    assert run.read("lost") == b"0\n"
+    _, rows = calls(run, SSTHRESH)
+    seen = {bytes(name).rstrip(b"\0").decode() for name in records(run, "cc_call")["cc"]}
+    assert seen == set(names.split(","))
+    for number, cc in enumerate(("hybla", "reno")):
+        own = rows[rows["dport"] == FIRST_PORT + number]
+        fell = records(run, "cwnd_changed")
+        fell = fell[(fell["dport"] == FIRST_PORT + number) & (fell["reason"] != INIT) &
+                    (fell["ssthresh"] != fell["ssthresh_old"])]
+        returned = own["ret"][own["ret"] != own["ssthresh_old"]].tolist()
+        assert returned == (fell["ssthresh"].tolist() if cc in names.split(",") else [])
+        assert len(fell)
 
 
 # -- many, fast, on and off ------------------------------------------------------
@@ -489,22 +487,24 @@ def test_64_flows_and_20000_segments_a_second(lab, geo):
 
 # -- a kernel without a function it needs -----------------------------------------
 
-@pytest.fixture(scope="module")
-def poorer():
-    """A machine whose satcc_log looks for functions that are not there, one of each kind."""
+@pytest.fixture
+def poorer(lab):
+    """A satcc_log that looks for functions that are not there, one of each kind."""
     name = "modules/satcc_log_main.c"
     source = (paths.TOP / name).read_text()
     for function in ("tcp_enter_loss", "inet6_csk_xmit"):
         assert source.count(f'"{function}"') == 1
-    return image.build(replacements=((name, source.replace('"tcp_enter_loss"', '"tcp_enter_lost"')
-                                      .replace('"inet6_csk_xmit"', '"inet6_csk_xmut"')),))
+    built = image.build_modules(lab.image.release, (
+        (name, source.replace('"tcp_enter_loss"', '"tcp_enter_lost"')
+         .replace('"inet6_csk_xmit"', '"inet6_csk_xmut"')),))
+    return image.stripped(built / "modules/satcc_log.ko")
 
 
-def test_a_missing_function_keeps_its_events_off_and_is_named(poorer, tmp_path):
+def test_a_missing_function_keeps_its_events_off_and_is_named(lab, poorer, tmp_path):
     """cwnd_changed needs both, segment_sent one, ack_received neither.  What was hooked before the
     missing one is taken out again."""
     script = """
-        modprobe satcc_log
+        insmod ./satcc_log.ko
         cd /sys/kernel/tracing
         for event in segment_sent ack_received cwnd_changed; do
             if sh -c "echo 1 > events/satcc/$event/enable"; then echo $event; fi >> /run/out/on 2>&1
@@ -513,12 +513,8 @@ def test_a_missing_function_keeps_its_events_off_and_is_named(poorer, tmp_path):
         done
         dmesg | grep satcc_log: > /run/out/said
         """
-    snapshot = machine.snapshot(poorer)
-    try:
-        files = machine.run_job(snapshot, {"run": script.encode()}, tmp_path / "console").files
-    finally:
-        shutil.rmtree(snapshot.state.parent)
-        poorer.initramfs.unlink()
+    files = machine.run_job(lab.snapshot, {"run": script.encode(), "satcc_log.ko": poorer},
+                            tmp_path / "console").files
     assert [line for line in files["on"].decode().splitlines() if "_" in line and " " not in line] == [
         "ack_received"]
     assert files["hooks"].split() == [b"0", b"1", b"0"]
@@ -539,6 +535,7 @@ def overheads(lab, geo):
         for mode in overhead.MODES])}
 
 
+@pytest.mark.long
 def test_without_an_event_on_the_logger_costs_nothing(overheads):
     """Within what two runs differ by that have other things in memory, some 50 of 50 000
     instructions.  That there are no hooks at all, satcc_log_module.sh tests."""
@@ -546,6 +543,7 @@ def test_without_an_event_on_the_logger_costs_nothing(overheads):
     assert abs(off["per_segment"]) < 0.005 * off["busy_per_segment"]
 
 
+@pytest.mark.long
 def test_with_events_on_a_record_costs_less_than_3000_instructions(overheads):
     """Of a single event: what a packet costs, at either end, with its record or without."""
     for event in overhead.EVENTS:

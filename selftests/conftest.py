@@ -91,9 +91,10 @@ def pytest_unconfigure(config):
         print(config.stash[closing_line])
 
 
-# The files that take longest.  pytest-xdist gives a free process the next file, so these are first.
-LONGEST = ("test_policies.py", "test_oracle.py", "test_returns.py", "test_kernels.py", "test_states.py",
-           "test_westwood_abse.py", "test_lab.py", "test_install.py", "test_log.py")
+# The files that take longest.  pytest-xdist gives a free process the next file, so these are first.  The
+# second needs no guest: the other processes would wait for the first, which builds and boots it.
+LONGEST = ("test_policies.py", "test_install.py", "test_oracle.py", "test_returns.py", "test_kernels.py",
+           "test_states.py", "test_westwood_abse.py", "test_lab.py", "test_log.py")
 
 
 def pytest_collection_modifyitems(items):

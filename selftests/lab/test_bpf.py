@@ -168,6 +168,7 @@ cat /proc/sys/net/ipv4/tcp_available_congestion_control
 """
 
 
+@pytest.mark.long
 def test_a_kernel_that_is_locked_down_refuses_the_module_and_loads_the_object(objects):
     """No key of this kernel has signed the module."""
     guest = image.build(KERNEL)

@@ -20,9 +20,9 @@ from bench.lab.play import Lab
 from bench.paths import TOP
 from bench.record.run import Run
 from bench.scenario.scenario import FIRST_PORT
-from selftests.conftest import long
 
-pytestmark = pytest.mark.lab
+# bpftrace compiles its scripts, which takes the guest a minute of the host's time.
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 REASONS = "first init ack recovery cwr rto undo idle app_limited switch other".split()
 STATES = "Open Disorder CWR Recovery Loss".split()
@@ -101,7 +101,7 @@ def play(kernel, geo, ports, **conditions):
         f"{script}.bt": (TOP / "tools" / f"{script}.bt").read_bytes() for script in ports}), ports)
 
 
-@pytest.fixture(scope="module", params=["6.1", long("6.12")])
+@pytest.fixture(scope="module", params=["6.1", "6.12"])
 def outage(request, geo):
     return play(request.param, geo, EVERY, **OUTAGE)
 

@@ -20,7 +20,7 @@ from bench.errors import LabError
 from bench.lab import image, machine, packages
 from bench.measure import flow_view
 from bench.record.run import traffic_hash
-from selftests.conftest import KERNEL
+from selftests.conftest import KERNEL, long
 
 pytestmark = pytest.mark.lab
 
@@ -59,7 +59,7 @@ def test_twenty_runs_one_hash(lab, geo):
     assert len({lab.run(short, use_cache=False).hash for _ in range(20)}) == 1
 
 
-@pytest.mark.parametrize("cc", ["satcc", "hybla_full", "westwood_abse", "cubic"])
+@pytest.mark.parametrize("cc", ["satcc", long("hybla_full"), long("westwood_abse"), "cubic"])
 def test_without_chance_another_seed_gives_the_same_result(lab, geo, cc):
     """So one run is enough where Scenario.has_chance is false."""
     scenarios = [dataclasses.replace(geo(cc, seconds=10), seed=seed) for seed in (1, 2)]
@@ -79,8 +79,8 @@ def test_five_seeds_five_hashes(lab, lossy):
 @pytest.mark.long
 def test_ten_lossy_minutes_repeat(lab, geo):
     """Longer than the kernel's random generator keeps a key (60 s)."""
-    long = geo("cubic", seconds=600, loss_pct=1, trace=["tcp:tcp_probe"])
-    first, second = (lab.run(long, use_cache=False) for _ in range(2))
+    minutes = geo("cubic", seconds=600, loss_pct=1, trace=["tcp:tcp_probe"])
+    first, second = (lab.run(minutes, use_cache=False) for _ in range(2))
     assert first.hash == second.hash
     assert flow_view.link_losses(first) > 100
 
@@ -145,6 +145,7 @@ def test_a_run_does_not_see_the_monitor(lab, lossy, asked_at_every_look):
     assert len(asked_at_every_look) > 100
 
 
+@pytest.mark.long
 def test_a_new_boot_gives_the_same_packets(lab, lossy, tmp_path):
     state = tmp_path / "state.qcow2"
     machine._boot(lab.image, tmp_path / "console.log", state)

@@ -436,7 +436,7 @@ def links(geo, policy, what):
         yield geo(policy, **link)
 
 
-SHORT_ROUNDS = 2            # the others with LONG=1
+SHORT_ROUNDS = 1            # the others with LONG=1
 
 
 @pytest.mark.parametrize("n", [

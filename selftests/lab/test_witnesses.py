@@ -78,7 +78,7 @@ def changing(geo):
 
 
 @pytest.mark.parametrize("situation", [
-    rough, long(plain), lossy, reordered, long(slow), changing])
+    rough, long(plain), lossy, long(reordered), long(slow), changing])
 def test_the_kernels_own_policies_do_as_their_papers_say(lab, geo, situation):
     report = oracle.check(lab.run(situation(geo))).raise_first()
     print(report)
@@ -90,6 +90,7 @@ def test_the_kernels_own_policies_do_as_their_papers_say(lab, geo, situation):
         assert report.compared[check] > (300 if situation != slow or check != "filled" else 50), check
 
 
+@pytest.mark.long
 def test_the_situations_cover_every_event(lab, geo):
     """Recovery, timeouts and marks, undo, and HyStart's exit."""
     seen = {cc: [] for cc in CONTROLS}

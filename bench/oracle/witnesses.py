@@ -35,8 +35,8 @@ import numpy as np
 from ..record import pcap
 from . import satcc
 from .calls import (
-    CONG_AVOID, CONG_CONTROL, CWND_EVENT, CWR, DISORDER, INIT, IN_ACK_EVENT, LOSS, OPEN, RECOVERY,
-    SSTHRESH, STREAM, UNDO, names)
+    CONG_AVOID, CONG_CONTROL, CWND_EVENT, CWR, DISORDER, INIT, IN_ACK_EVENT, LOSS, OPEN, PKTS_ACKED,
+    RECOVERY, SET_STATE, SSTHRESH, STREAM, UNDO, names)
 from .core import SYN_RECV, SYN_SENT, Wrong
 
 PROBE = "tcp:tcp_probe"
@@ -490,6 +490,10 @@ def paced(flow, packets):
     The rate is the largest one in the records around a packet.  One burst leaves as soon as it may, one
     may be the end of the burst before, and a rate that has just fallen may have allowed two.  One more
     segment may be a timeout's or a probe's.
+
+    In CWR and Recovery the core does not call cong_avoid().  If the policy has no other callback for
+    each ACK, no record has the rates of that time: they follow from packets_out, which counts lost
+    segments too, and may be twice those before and after.
     """
     if not len(packets.sent_t):
         return 0, None
@@ -499,6 +503,9 @@ def paced(flow, packets):
     lo, hi = np.maximum(k, 0), np.minimum(k + 1, len(flow) - 1)
     on = inside & (flow.pacing_status[lo] > 0) & (flow.pacing_status_old[hi] > 0) \
         & (np.arange(len(t)) >= UNPACED_SEGMENTS)
+    if not np.isin(flow.call, (CONG_CONTROL, IN_ACK_EVENT, PKTS_ACKED)).any():
+        state = np.where(flow.call == SET_STATE, flow.arg, flow.ca_state)
+        on &= ~np.isin(state[lo], (CWR, RECOVERY))
     older = np.maximum(lo - 1, 0)
     rate_ = np.maximum.reduce([flow.pacing_rate[older], flow.pacing_rate[lo], flow.pacing_rate_old[lo],
                                flow.pacing_rate_old[hi], flow.pacing_rate[hi]])

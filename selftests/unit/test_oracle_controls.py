@@ -10,8 +10,8 @@ import pytest
 
 from bench.oracle import calls, witnesses
 from bench.oracle.calls import (
-    COMPLETE_CWR, CONG_AVOID, CWND_EVENT, INIT, IN_ACK_EVENT, LOSS, LOSS_EVENT, OPEN, PKTS_ACKED,
-    RECOVERY, SET_STATE, SSTHRESH, TX_START, UNDO)
+    COMPLETE_CWR, CONG_AVOID, CWND_EVENT, CWR, INIT, IN_ACK_EVENT, LOSS, LOSS_EVENT, OPEN,
+    PKTS_ACKED, RECOVERY, SET_STATE, SSTHRESH, TX_START, UNDO)
 from bench.oracle.core import INFINITE, Wrong
 from bench.oracle.cubic import Cubic, cubic_root
 from bench.oracle.hybla import Hybla
@@ -626,6 +626,22 @@ def test_a_burst_while_paced_is_found():
             send[0] = seen.sends[50][0]
     assert first_difference(burst) == {("paced", "bytes at once")}
     assert not first_difference(burst, paced=0)
+
+
+@pytest.mark.parametrize("state, each_ack, is_found", [
+    (OPEN, None, True), (LOSS, None, True), (CWR, None, False), (RECOVERY, None, False),
+    (RECOVERY, PKTS_ACKED, True)])
+def test_a_burst_in_a_reduction_is_found_by_records_of_each_ack(state, each_ack, is_found):
+    """Without such records the rates in a reduction are not known."""
+    def burst(seen):
+        at = seen.sends[50][0]
+        for send in seen.sends[40:50]:
+            send[0] = at
+        before = [row for row in seen.records if row["t"] < at][-1]
+        before |= {"call": SET_STATE, "arg": state}
+        if each_ack:
+            seen.records[0]["call"] = each_ack
+    assert (("paced", "bytes at once") in first_difference(burst)) == is_found
 
 
 def test_a_packet_left_to_the_device_to_cut_is_as_many_segments():

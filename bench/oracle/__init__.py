@@ -2,7 +2,7 @@
 """The oracle recomputes every window of a run from the papers' equations, exact to the segment.
 
     report = oracle.check(run)      # a bench.record.run.Run with a trace
-    report.raise_first()            # Difference, if any
+    report.raise_first()            # Differs, if there is a difference
     print(report)                   # flows, calls, window changes, by policy
 
     python3 -m bench oracle build/runs/<xx>/<identity>...
@@ -29,6 +29,7 @@ check ends at its first difference; the other flows go on.
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..errors import LabError
 from . import witnesses
@@ -75,6 +76,10 @@ class Difference(Exception):
         return "\n".join(text)
 
 
+class Differs(Exception):
+    """A run has a difference.  The text is that of the first, and the run's folder."""
+
+
 @dataclass
 class Count:
     """Counts of the checks of one policy."""
@@ -88,6 +93,7 @@ class Count:
 class Report:
     """The result of check()."""
 
+    folder: Path                                        # of the run
     counts: dict = field(default_factory=dict)          # policy -> Count
     differences: list = field(default_factory=list)     # the first of each flow, oldest first
     unchecked: dict = field(default_factory=dict)       # policy -> why it was not checked
@@ -102,9 +108,9 @@ class Report:
         return sum(count.changes for count in self.counts.values())
 
     def raise_first(self) -> "Report":
-        """Return the report, or raise the first difference."""
+        """Return the report, or raise Differs."""
         if self.differences:
-            raise self.differences[0]
+            raise Differs(f"{self.differences[0]}\n  run: {self.folder}")
         return self
 
     def __str__(self) -> str:
@@ -124,7 +130,7 @@ def check(run) -> Report:
 
     Raises LabError if the trace is from another version of the module.
     """
-    report = Report()
+    report = Report(run.folder)
     if not run.scenario.trace:
         return report
     if missed := run.records_missed():

@@ -121,6 +121,12 @@ def test_the_oracle_leaves_a_run_out_whose_records_are_not_complete(tmp_path):
     assert report.unchecked == {"ibk": "satcc_log missed 2 records"} and not report.counts
 
 
+def test_a_difference_is_raised_with_the_runs_folder(tmp_path):
+    report = oracle.Report(tmp_path, differences=["ibk, call 16: cwnd should be 25, is 26"])
+    with pytest.raises(oracle.Differs, match=f"^ibk, call 16: .*\n  run: {tmp_path}$"):
+        report.raise_first()
+
+
 # ---- kept runs -------------------------------------------------------------
 
 CAPTURE = b"a capture"

@@ -159,9 +159,10 @@ def test_the_identity_covers_the_files_bytes_and_not_its_name(lab):
 def test_the_comparison_has_a_users_policies_between_ours_and_the_kernels():
     plain, planned = comparison.plan(long=True), comparison.plan(long=True, added=(MINE, YOURS))
     assert [policy for policy in planned.policies if not policy.yours] == list(plain.policies)
-    names = [policy.cc for policy in planned.policies]
-    assert names[names.index("mine") - 1] == "westwood_abse"
-    assert names[names.index("yours") + 1] == "hybla"
+    first, last = (next(n for n, policy in enumerate(planned.policies) if policy.cc == cc)
+                   for cc in ("mine", "yours"))
+    assert planned.policies[first - 1].ours and not planned.policies[last + 1].ours
+    assert last == first + 1
     assert [item for item in planned.items if not item.policy.yours] == list(plain.items)
     kinds = {cc: {item.kind for item in planned.items if item.policy.cc == cc}
              for cc in ("cubic", "mine", "yours")}

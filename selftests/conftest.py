@@ -43,7 +43,8 @@ left_out = pytest.StashKey()        # file -> number of its tests with the mark 
 
 def pytest_deselected(items):
     for item in items:
-        if item.get_closest_marker("long"):
+        option = item.config.option
+        if item.get_closest_marker("long") and option.markexpr == "not long" and not option.keyword:
             item.config.stash.setdefault(left_out, Counter())[item.path.name] += 1
 
 

@@ -67,9 +67,11 @@ def test_long_tests_are_left_out_and_counted(lines_of):
     assert "left out without LONG=1: 6 tests of test_a.py 3, test_b.py 3" in lines
 
 
-def test_all_are_played_with_the_long_ones(lines_of):
-    lines = lines_of({"test_a.py": IN_TURN}, 0)
-    assert len(played(lines)) == 9 == int(lines[-1].split()[0])
+@pytest.mark.parametrize("words, count", [((), 9), (("-k", "x"), 3)])
+def test_all_are_played_with_the_long_ones(lines_of, words, count):
+    """Those that a keyword leaves out are not left out for their length."""
+    lines = lines_of({"test_a.py": IN_TURN}, 0, *words)
+    assert len(played(lines)) == count == int(lines[-1].split()[0])
     assert not any("left out" in line for line in lines)
 
 

@@ -107,13 +107,18 @@ def _sources(suite: str) -> Path:
 
 
 def update(suite: str = OWN) -> None:
-    """Fetch the package lists, if they are missing.  For another architecture some may still be."""
-    if not _lists(suite):
-        try:
-            _apt("apt-get", "update", "-qq", suite=suite)
-        except LabError:
-            if suite not in ARCHITECTURES or not _lists(suite):
-                raise
+    """Fetch the package lists, if they are missing.  For another architecture some may still be.
+
+    It waits for another process that fetches them: apt refuses a second one, and some lists are there
+    before all are.
+    """
+    with locked("package-lists"):
+        if not _lists(suite):
+            try:
+                _apt("apt-get", "update", "-qq", suite=suite)
+            except LabError:
+                if suite not in ARCHITECTURES or not _lists(suite):
+                    raise
 
 
 def _lists(suite: str = OWN) -> list[tuple]:
@@ -232,7 +237,8 @@ def unpack(names: list[str], into: Path, with_depends: bool, suite: str = OWN,
             return _unpack(names, into, with_depends, suite, whole, only)
         except LabError:
             try:
-                _apt("apt-get", "update", "-qq", suite=suite)
+                with locked("package-lists"):
+                    _apt("apt-get", "update", "-qq", suite=suite)
                 return _unpack(names, into, with_depends, suite, whole, only)
             except LabError:
                 # An old version of the lab made this tree without a manifest: use it if offline.

@@ -3,6 +3,8 @@
 
 import functools
 import lzma
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,29 @@ def test_an_image_in_several_packages_is_one_tree(archive, monkeypatch, tmp_path
         tree = packages.kernel(release)
     assert (tree / "boot" / f"vmlinuz-{release}").read_text().startswith("vmlinuz")
     assert (tree / "lib/modules" / release / "modules.order").exists()
+
+
+def test_the_package_lists_are_fetched_once(monkeypatch):
+    """The second to ask waits until the first has all of them."""
+    lists, complete = [], []
+
+    def apt(*argv, suite):
+        lists.append("one")
+        time.sleep(0.1)
+        lists.append("other")
+
+    def ask():
+        packages.update("")
+        complete.append(list(lists))
+
+    monkeypatch.setattr(packages, "_apt", apt)
+    monkeypatch.setattr(packages, "_lists", lambda suite: lists)
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert complete == [["one", "other"]] * 2
 
 
 def test_the_kernel_is_uncompressed(monkeypatch, tmp_path):

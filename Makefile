@@ -265,9 +265,10 @@ bpf-compare:
 	@./tools/setup check
 	@$(PYTHON) -m bench pairs $(SERIES) $(if $(SEEDS),--seeds $(SEEDS))
 
-# loadfile runs all tests of a file in one process.
+# loadfile runs all tests of a file in one process.  One process more than processors: each waits at times
+# for a lock, a download or a connection.
 PYTEST = $(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q \
-	-n $(or $(CORES),$(shell nproc)) --dist loadfile
+	-n $(or $(CORES),$(shell expr $$(nproc) + 1)) --dist loadfile
 
 .PHONY: check unit
 check:

@@ -163,6 +163,7 @@ shared = { flows = 2, policies = ["cubic"], loss_pct = [0] }
 """
 
 
+@pytest.mark.long
 def test_both_are_rows_of_the_comparison(module, object_, tmp_path):
     """Its tables and its page have figures of both; a BPF object's instructions cannot be counted."""
     data_file = tmp_path / "compare.toml"

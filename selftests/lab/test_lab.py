@@ -126,6 +126,7 @@ def fingerprint(lab, tmp_path_factory):
         return booted(lab, tmp_path_factory.mktemp("boot"), late="main")
 
 
+@pytest.mark.long
 def test_a_boot_repeats(lab, fingerprint, tmp_path):
     """All that is saved of a machine is the same, whichever of the emulator's threads is late.
     `python3 -m bench boots 50` boots fifty times on a busy host."""

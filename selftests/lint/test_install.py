@@ -320,6 +320,7 @@ def test_dkms_does_without_the_logger(clone, release, tmp_path):
     assert installed(target) == MODULES - {f"{LOGGER}.ko"}, done.stdout
 
 
+@pytest.mark.long
 def test_dkms_sources_for_a_package(clone, release, tmp_path):
     """With DESTDIR the sources are laid out, complete, and dkms is not called."""
     done = make(clone, "dkms-install", f"DESTDIR={tmp_path / 'root'}", "DKMS=false")

@@ -415,12 +415,16 @@ def acked(flow, packets):
 
 
 def burst(flow):
-    """Segments that TCP may send at once, at each record, by tcp_tso_autosize()."""
-    per_ms = np.where(flow.pacing_rate == INFINITE_RATE, GSO_MAX_BYTES,
-                      flow.pacing_rate >> PACING_SHIFT).astype("i8")
-    shift = np.minimum(flow.min_rtt_us >> TSO_RTT_LOG, 31)
+    """Segments that TCP may send at once, at each record."""
+    return burst_at(flow.pacing_rate, flow.min_rtt_us, flow.mss)
+
+
+def burst_at(rate_, min_rtt_us, mss):
+    """Segments that TCP may send at once at each rate in bytes/s, by tcp_tso_autosize()."""
+    per_ms = np.where(rate_ == INFINITE_RATE, GSO_MAX_BYTES, rate_ >> PACING_SHIFT).astype("i8")
+    shift = np.minimum(min_rtt_us >> TSO_RTT_LOG, 31)
     size = np.minimum(per_ms + (GSO_MAX_BYTES >> shift), GSO_MAX_BYTES)
-    return np.maximum(size // np.maximum(flow.mss, 1), TSO_SEGMENTS)
+    return np.maximum(size // np.maximum(mss, 1), TSO_SEGMENTS)
 
 
 def may_be_missing(policy, cwnd):
@@ -492,8 +496,8 @@ def paced(flow, packets):
     segment may be a timeout's or a probe's.
 
     In CWR and Recovery the core does not call cong_avoid().  If the policy has no other callback for
-    each ACK, no record has the rates of that time: they follow from packets_out, which counts lost
-    segments too, and may be twice those before and after.
+    each ACK, no record has the rates of that time.  They are at most the core's rate in slow start, from
+    the minimum RTT, and from cwnd or packets_out, which counts lost segments too.
     """
     if not len(packets.sent_t):
         return 0, None
@@ -503,14 +507,22 @@ def paced(flow, packets):
     lo, hi = np.maximum(k, 0), np.minimum(k + 1, len(flow) - 1)
     on = inside & (flow.pacing_status[lo] > 0) & (flow.pacing_status_old[hi] > 0) \
         & (np.arange(len(t)) >= UNPACED_SEGMENTS)
-    if not np.isin(flow.call, (CONG_CONTROL, IN_ACK_EVENT, PKTS_ACKED)).any():
-        state = np.where(flow.call == SET_STATE, flow.arg, flow.ca_state)
-        on &= ~np.isin(state[lo], (CWR, RECOVERY))
     older = np.maximum(lo - 1, 0)
     rate_ = np.maximum.reduce([flow.pacing_rate[older], flow.pacing_rate[lo], flow.pacing_rate_old[lo],
                                flow.pacing_rate_old[hi], flow.pacing_rate[hi]])
-    allowed = (SLACK * np.maximum(burst(flow)[lo], burst(flow)[hi]) + 1) * packets.full
+    bursts = np.maximum(burst(flow)[lo], burst(flow)[hi])
     on &= rate_ != INFINITE_RATE
+    if not np.isin(flow.call, (CONG_CONTROL, IN_ACK_EVENT, PKTS_ACKED)).any():
+        state = np.where(flow.call == SET_STATE, flow.arg, flow.ca_state)
+        reduced = np.isin(state[lo], (CWR, RECOVERY))
+        covered = np.concatenate([[0], packets.covered])[np.searchsorted(packets.ack_t, t)]
+        out_ = np.searchsorted(packets.first_t, t, side="right") - covered
+        most_out = np.maximum.reduce([flow.cwnd[lo], flow.cwnd_old[hi], out_])
+        min_rtt_us = np.maximum(np.minimum(flow.min_rtt_us[lo], flow.min_rtt_us[hi]), 1)
+        most = (flow.mss[lo] * 10_000 * START_PCT * most_out // min_rtt_us).astype("u8")
+        rate_ = np.where(reduced, np.maximum(rate_, most), rate_)
+        bursts = np.where(reduced, np.maximum(bursts, burst_at(most, min_rtt_us, flow.mss[lo])), bursts)
+    allowed = (SLACK * bursts + 1) * packets.full
     backlog, last, compared = 0.0, 0, 0
     for n, (now, bytes_, paced_, per_s, most) in enumerate(zip(
             t.tolist(), size.tolist(), on.tolist(), rate_.tolist(), allowed.tolist())):

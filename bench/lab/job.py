@@ -158,10 +158,12 @@ def _qdisc(scenario: Scenario, stage: Stage, dev: str) -> tuple[list[str], list[
                  [f'"kind":"{queue.split()[0]}"', '"parent":"1:"', *shown]])
     if stage.is_line:
         limit = scenario.flight_packets()
-        delay_us = round(stage.delay_ms * 1000)
+        delay_us, jitter_us = _delay_us(stage)
         shown = ['"kind":"netem"', '"root":true', f'"limit":{limit},']
         if delay_us:
             shown.append(tuple(f'"delay":{{"delay":{text},' for text in _tc_seconds(delay_us)))
+        if jitter_us:
+            shown.append(tuple(f',"jitter":{text},' for text in _tc_seconds(jitter_us)))
         for name in ("loss", "duplicate", "reorder"):
             option = "loss-random" if name == "loss" else name
             percent = getattr(stage, f"{name}_pct")
@@ -214,8 +216,9 @@ def _netem(scenario: Scenario, stage: Stage, dev: str) -> str:
     A change resets the options that it does not name.
     """
     words = [f"dev {dev} root handle 1: netem limit {scenario.flight_packets()}"]
-    if stage.delay_ms:
-        words.append(f"delay {round(stage.delay_ms * 1000)}us")
+    delay_us, jitter_us = _delay_us(stage)
+    if delay_us:
+        words.append(f"delay {delay_us}us" + (f" {jitter_us}us" if jitter_us else ""))
     if stage.reorder_pct:
         words.append(f"reorder {stage.reorder_pct:g}%")
     if stage.loss_pct:
@@ -223,6 +226,12 @@ def _netem(scenario: Scenario, stage: Stage, dev: str) -> str:
     if stage.duplicate_pct:
         words.append(f"duplicate {stage.duplicate_pct:g}%")
     return " ".join(words)
+
+
+def _delay_us(stage: Stage) -> tuple[int, int]:
+    """netem's delay and jitter, us.  Its delay is the mean, and its jitter goes to both sides."""
+    jitter_us = round(stage.jitter_ms * 500)
+    return round(stage.delay_ms * 1000) + jitter_us, jitter_us
 
 
 def _tc_seconds(us: int) -> list[str]:

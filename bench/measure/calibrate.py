@@ -227,6 +227,24 @@ def delay(lab: Lab, scale: int) -> list[Row]:
     return rows
 
 
+def jitter(lab: Lab, scale: int) -> list[Row]:
+    """netem's jitter is uniform; packets overtake only if they are closer together than it is long."""
+    least, most = 20, 30
+    wide, close = 1.1 * (most - least) * 1e6, 0.3 * (most - least) * 1e6
+    trains = [Train(300 * scale, 600, wide), Train(100 * scale, 600, close)]
+    probe = play(lab, {"delay_ms": least, "jitter_ms": most - least}, trains)
+    off = (probe.delay_ns - rig_ns(lab, trains)) / 1e6
+    n, apart = len(off), probe.arrived["number"] < trains[0].count
+    return [Row("the smallest delay", "ms", off.min(), least, least - DELAY_US / 1e3, least + 0.5),
+            Row("the largest delay", "ms", off.max(), most, most - 0.5, most + DELAY_US / 1e3),
+            normal("the mean delay", "ms", off.mean(), (least + most) / 2,
+                   (most - least) / math.sqrt(12 * n), DELAY_US / 1e3),
+            none("out of order, 11 ms apart",
+                 (np.diff(probe.arrived["number"][apart]) < 0).sum() + probe.lost.sum()),
+            Row("out of order, 3 ms apart", "", (np.diff(probe.arrived["number"][~apart]) < 0).sum(),
+                trains[1].count / 4, 1, trains[1].count)]
+
+
 def rate(lab: Lab, scale: int) -> list[Row]:
     """The rates of a bottleneck and of another one in the reverse direction of the same hop."""
     rows, mbits = [], {"forward": 10, "reverse": 0.25}
@@ -494,7 +512,7 @@ def red(lab: Lab, scale: int) -> list[Row]:
     return rows
 
 
-CHECKS = (delay, rate, queue, slots, demand, losses, fades, coded_frames, steps, red)
+CHECKS = (delay, jitter, rate, queue, slots, demand, losses, fades, coded_frames, steps, red)
 
 
 def rows(lab: Lab, scale: int) -> list[dict]:

@@ -140,7 +140,7 @@ class Errors(Table):
 
 def rules(stage) -> None:
     """Check a stage that satlink plays: its keys must fit together, and no other key may be set."""
-    for name in ("rate_mbit", "loss_pct", "reorder_pct", "duplicate_pct", "ecn"):
+    for name in ("rate_mbit", "jitter_ms", "loss_pct", "reorder_pct", "duplicate_pct", "ecn"):
         if getattr(stage, name):
             raise ValueError(f"{name} cannot be combined with mac, errors, delay_series or merge_ms; "
                              "put it on another hop")

@@ -142,7 +142,9 @@ class Stage(schema.Table):
     queue_bytes: whole(0, 10**9) = 0        # in bytes of frames
     aqm: AQM = ""                   # "": drop-tail; else one of AQMS, with the queue as its limit
     red: Red | None = None
-    delay_ms: MS = 0
+    delay_ms: MS = 0                # the smallest delay
+    # Each packet's delay is longer by a random time, uniform from 0 to this; packets may overtake.
+    jitter_ms: MS = 0
     loss_pct: PERCENT = 0
     ecn: Flag = False               # mark ECN-capable packets instead of losing or dropping them early
     reorder_pct: PERCENT = 0        # percentage of packets that skip the delay and overtake
@@ -170,13 +172,14 @@ class Stage(schema.Table):
     @property
     def has_chance(self) -> bool:
         """Whether random numbers decide what happens to a packet here."""
-        return bool(0 < self.loss_pct < 100 or self.reorder_pct or self.duplicate_pct or self.errors
-                    or self.aqm in RANDOM_AQMS or self.mac and self.mac.phase_ms < 0)
+        return bool(self.jitter_ms or 0 < self.loss_pct < 100 or self.reorder_pct or self.duplicate_pct
+                    or self.errors or self.aqm in RANDOM_AQMS or self.mac and self.mac.phase_ms < 0)
 
     @property
     def is_line(self) -> bool:
         """Whether netem plays the stage: it has delay or loss, and is no bottleneck."""
-        return not self.is_satellite and bool(self.delay_ms or self.loss_pct or self.duplicate_pct)
+        return not self.is_satellite and bool(self.delay_ms or self.jitter_ms or self.loss_pct
+                                              or self.duplicate_pct)
 
     @property
     def speed_mbit(self) -> float:

@@ -402,6 +402,7 @@ def test_an_experiment_has_its_own_number_of_seeds():
     ({}, False), ({"hop.satellite.forward.loss_pct": 1}, True),
     ({"hop.satellite.forward.loss_pct": 100}, False),
     ({"hop.satellite.reverse": {"delay_ms": 1, "reorder_pct": 1}}, True),
+    ({"hop.satellite.reverse": {"jitter_ms": 1}}, True),
     ({"hop.satellite.forward.duplicate_pct": 1}, True),
     ({"hop.gateway.forward.aqm": "pie"}, True), ({"hop.gateway.forward.aqm": "codel"}, False),
     ({"hop.satellite.reverse": {"errors": {"ber": 1e-6}}}, True),

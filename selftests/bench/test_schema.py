@@ -44,7 +44,8 @@ SCENARIO = {
     "hop": [
         {"name": "r1", "pep": "cubic", "sysctl": {"net.ipv4.tcp_frto": 0},
          "forward": {"rate_mbit": 10, "queue_packets": 50, "queue_bytes": 0, "queue_bdp": 0, **STEP},
-         "reverse": {"delay_ms": 25, "loss_pct": 1, "reorder_pct": 1, "duplicate_pct": 1}},
+         "reverse": {"delay_ms": 25, "jitter_ms": 2, "loss_pct": 1, "reorder_pct": 1,
+                     "duplicate_pct": 1}},
         {"name": "sat", "forward": {"mac": MAC, "delay_ms": 250},
          "reverse": {"errors": FADES, "delay_series": [[0, 20], [5, 30]], "merge_ms": 5,
                      "merge_bytes": 3000}}],

@@ -37,6 +37,7 @@ POLICIES = pydantic.conlist(CongestionControl, min_items=1)
 class Beside(schema.Table):
     links: pydantic.conlist(LINK, min_items=1)
     seconds: WHOLE_SECONDS
+    seeds: SEEDS
     rival: CongestionControl
 
 
@@ -223,7 +224,8 @@ def _beside_items(beside: Beside, policies) -> list[Item]:
         for policy in policies:
             flows = tuple(Flow(cc, seconds=beside.seconds) for cc in (policy.cc, beside.rival))
             played = dataclasses.replace(base, flows=flows, modules=policy.modules)
-            items.append(Item(name, policy, "beside", beside.seconds, 0, base.seed, played.check()))
+            items += [Item(name, policy, "beside", beside.seconds, 0, seed,
+                           dataclasses.replace(played, seed=seed).check()) for seed in beside.seeds]
     return items
 
 

@@ -52,6 +52,12 @@ def median(values) -> float | None:
     return statistics.median(numbers) if numbers else None
 
 
+def text_with_range(values: list[float]) -> str:
+    """The median and the range of a figure in percent: 96 (91–99)."""
+    middle, low, high = (text_of(value, 0) for value in (median(values), min(values), max(values)))
+    return f"{middle} ({low}–{high})" if len(values) > 1 else middle
+
+
 def label(policy: str) -> str:
     """hybla_full iw_rho=1 -> hybla_full `iw_rho=1`"""
     name, *parameters = policy.split()
@@ -108,7 +114,7 @@ def summary(data: dict) -> str:
         ("packets dropped", "", tables.transfer_values(fast, large, "drops")),
         (with_loss, "Mbit/s", tables.bulk_values(fast, loss, "goodput_mbit"))]
     shared = max(data["beside"]["links"], key=lambda link: link["rtt_ms"])
-    left = {row["policy"]: [row["rival_pct"]] for row in shared["rows"]}
+    left = {row["policy"]: row["rival_pct"] for row in shared["rows"]}
     columns.append((f"{shared['rival']} beside it, {shared['rtt_ms']:g} ms", "%", left))
     rows = [["", *(f"{head} ({unit})" if unit else head for head, unit, _ in columns)]]
     for policy in [name for name in SUMMARY if name in data["policies"]]:
@@ -128,8 +134,8 @@ def beside(data: dict) -> str:
         cells = []
         for link in links_beside:
             one, = [one for one in link["rows"] if one["policy"] == row["policy"]]
-            cells += [text_of(one["own_mbit"]), text_of(one["rival_mbit"]),
-                      text_of(one["rival_pct"], 0), text_of(one["drops"], 0)]
+            cells += [text_of(median(one["own_mbit"])), text_of(median(one["rival_mbit"])),
+                      text_of(median(one["rival_pct"]), 0), text_of(median(one["drops"]), 0)]
         rows.append([label(row["policy"]), *cells])
     return lines_of(rows)
 
@@ -145,7 +151,8 @@ def harm(data: dict, policy: str) -> str:
         cells = []
         for link in links_beside:
             one, = [one for one in link["rows"] if one["policy"] == name]
-            cells += [text_of(one["rival_mbit"]), text_of(one["rival_pct"], 0), text_of(one["drops"], 0)]
+            cells += [text_of(median(one["rival_mbit"])), text_with_range(one["rival_pct"]),
+                      text_of(median(one["drops"]), 0)]
         rows.append([label(name), *cells])
     return lines_of(rows)
 
@@ -283,8 +290,11 @@ def seeds_text(experiments: list[dict]) -> str:
 
 
 # How many runs a figure is of, for the tables in which the seeds do not depend on the loss.
-NOTHING_RANDOM = "Each figure is from one run, in which nothing is random."
-CHANCE = {"beside": NOTHING_RANDOM, "harm": NOTHING_RANDOM, "cost": "Each figure is from one run."}
+BESIDE = "Each figure is the median of three seeds."
+CHANCE = {"summary": "With random loss, and beside cubic, a figure is the median of three seeds; "
+                     "else of one run.",
+          "beside": BESIDE, "harm": f"{BESIDE} The range has all three.",
+          "cost": "Each figure is from one run."}
 
 
 def source(data: dict, name: str, experiment: str | None = None) -> str:

@@ -2,6 +2,7 @@
 """Collect the figures of the comparison's runs into the report's data."""
 
 import hashlib
+import statistics
 
 import numpy as np
 
@@ -122,23 +123,30 @@ def collect_long(plan: Plan, pairs) -> dict:
 
 
 def collect_beside(pairs) -> dict:
-    """For each link and policy: goodput of the policy's flow and of the rival's, Mbit/s.
+    """For each link and policy: goodput of the policy's flow and of the rival's by seed, Mbit/s.
 
-    rival_pct is the rival's goodput in percent of the mean of two rival flows on that link.
+    Of two flows of the rival, own_mbit is the faster one's and rival_mbit the slower one's. rival_pct is
+    the rival's goodput in percent of an equal share: the mean of two rival flows there, over the seeds.
     """
     links = {}
     for item, run in pairs:
-        own, rival = [info["bytes_acked"] * 8 / item.amount / 1e6 for info in flow_results(run)]
+        rates = [info["bytes_acked"] * 8 / item.amount / 1e6 for info in flow_results(run)]
         link = links.setdefault(item.link, {
             **link_facts(item.link, item.scenario), "rival": item.scenario.flows[1].cc,
-            "seconds": item.amount, "rows": []})
-        link["rows"].append({"policy": item.policy.label, "own_mbit": own, "rival_mbit": rival,
-                             "drops": flow_view.queue_drops(run), "hash": _digest(run)})
+            "seconds": item.amount, "rows": {}})
+        if item.policy.label == link["rival"]:
+            rates.sort(reverse=True)
+        row = link["rows"].setdefault(item.policy.label, {"policy": item.policy.label})
+        for key, value in (("own_mbit", rates[0]), ("rival_mbit", rates[1]),
+                           ("drops", flow_view.queue_drops(run)), ("seeds", item.seed),
+                           ("hash", _digest(run))):
+            row.setdefault(key, []).append(value)
     for link in links.values():
-        equal, = [(row["own_mbit"] + row["rival_mbit"]) / 2 for row in link["rows"]
-                  if row["policy"] == link["rival"]]
+        pair = link["rows"][link["rival"]]
+        equal = statistics.mean(pair["own_mbit"] + pair["rival_mbit"])
+        link["rows"] = list(link["rows"].values())
         for row in link["rows"]:
-            row["rival_pct"] = 100 * row["rival_mbit"] / equal
+            row["rival_pct"] = [100 * rate / equal for rate in row["rival_mbit"]]
     return {"links": list(links.values())}
 
 

@@ -190,18 +190,22 @@ def link_tables(link: dict, data: dict) -> list[Table]:
                         loss_columns(link), data)]
 
 
-def sharing(data: dict) -> set[str] | None:
-    """The policies beside which the rival has at least what the slower of two rival flows has.
+# A rival that has so much less than its share still has it, as in tools/satcc_operate/choose.py.
+EVEN = 0.05
 
-    That is so on each link that was shared; None if none was.
+
+def sharing(data: dict) -> set[str] | None:
+    """The policies that leave the rival its share on each link that was shared; None if none was.
+
+    The rival's flow then has at least what the slower of two rival flows has, or at most EVEN less.
     """
     if not data.get("beside"):
         return None
     out = set(data["policies"])
     for link in data["beside"]["links"]:
         pair, = [row for row in link["rows"] if row["policy"] == link["rival"]]
-        least = min(pair["own_mbit"], pair["rival_mbit"])
-        out &= {row["policy"] for row in link["rows"] if row["rival_mbit"] >= least}
+        least = (1 - EVEN) * statistics.median(pair["rival_mbit"])
+        out &= {row["policy"] for row in link["rows"] if statistics.median(row["rival_mbit"]) >= least}
     return out
 
 
@@ -346,7 +350,8 @@ def beside_table(data: dict) -> Table:
 
         def column(title: str, unit: str, digits: int, key: str) -> Column:
             return Column(group, title, unit, digits, None,
-                          {row["policy"]: [round(row[key], digits)] for row in link["rows"]})
+                          {row["policy"]: [round(value, digits) for value in row[key]]
+                           for row in link["rows"]})
         columns += [column("own", "Mbit/s", 2, "own_mbit"),
                     column(rival, "Mbit/s", 2, "rival_mbit"),
                     column(rival, "% of share", 0, "rival_pct"),

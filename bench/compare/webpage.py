@@ -26,8 +26,8 @@ from tools.satcc_tools.graphs import STYLE, THIN_COLUMNS, THIN_ROWS, data_uri, r
 from ..formats import MISSING, format_bytes, format_loss, format_number, is_number, slug
 from .plots import goodput_dots, write_plots
 from .tables import (
-    ON_ACK, beside_table, beside_title, best_rows, buffer_note, check_lines, cost_breakdown, cost_table,
-    link_tables, log_table, long_tables, row_losses, sharing)
+    EVEN, ON_ACK, beside_table, beside_title, best_rows, buffer_note, check_lines, cost_breakdown,
+    cost_table, link_tables, log_table, long_tables, row_losses, sharing)
 
 
 def long_view(data: dict, folder: Path) -> dict:
@@ -66,7 +66,7 @@ def beside_view(data: dict) -> dict:
     """The template's data for two flows on one link."""
     links = data["beside"]["links"]
     return {"name": beside_title(data), "facts": [link_facts(link) for link in links],
-            "rival": links[0]["rival"], "seconds": links[0]["seconds"],
+            "rival": links[0]["rival"], "seconds": links[0]["seconds"], "even_pct": round(100 * EVEN),
             "tables": [beside_table(data)], "runs": [run for link in links for run in beside_runs(link)]}
 
 
@@ -130,10 +130,12 @@ def bulk_runs(link: dict) -> Iterator[tuple[str, ...]]:
 
 
 def beside_runs(link: dict) -> Iterator[tuple[str, ...]]:
+    keys = ("seeds", "own_mbit", "rival_mbit", "drops", "hash")
     for row in link["rows"]:
-        yield (row["policy"], f"{link['seconds']} s, {link['rtt_ms']:g} ms, beside {link['rival']}", "",
-               f"{format_number(row['own_mbit'], 2)}, {format_number(row['rival_mbit'], 2)} Mbit/s, "
-               f"{format_number(row['drops'], 0)} drops", row["hash"] or MISSING)
+        for seed, own, rival, drops, digest in zip(*map(row.get, keys)):
+            yield (row["policy"], f"{link['seconds']} s, {link['rtt_ms']:g} ms, beside {link['rival']}",
+                   str(seed), f"{format_number(own, 2)}, {format_number(rival, 2)} Mbit/s, "
+                   f"{format_number(drops, 0)} drops", digest or MISSING)
 
 
 def long_runs(fast: dict) -> Iterator[tuple[str, ...]]:

@@ -170,25 +170,38 @@ def test_every_policy_shares_a_link_with_the_same_rival():
         own, rival = item.scenario.flows
         assert own.cc == item.policy.cc and own.seconds == rival.seconds == item.amount
         assert item.scenario.modules == item.policy.modules
-        shared.setdefault((item.link, rival.cc), []).append(own.cc)
+        assert item.scenario.seed == item.seed
+        shared.setdefault((item.link, rival.cc, item.seed), []).append(own.cc)
     wanted = [policy.cc for policy in planned.policies]
-    assert list(shared.values()) == [wanted, wanted] and {cc for _, cc in shared} == {"cubic"}
+    assert list(shared.values()) == 6 * [wanted]
+    assert {(cc, seed) for _, cc, seed in shared} == {("cubic", seed) for seed in (1, 2, 3)}
+
+
+def test_no_flow_of_a_pair_keeps_in_step_with_the_bottleneck():
+    """An ACK's jitter is as long as a segment needs there."""
+    for item in comparison.plan().of("beside"):
+        _, stage = item.scenario.bottleneck
+        segment_ms = 8 * item.scenario.frame_bytes / stage.rate_mbit / 1e3
+        assert item.scenario.hops[0].reverse.jitter_ms == pytest.approx(segment_ms, rel=0.02)
 
 
 def test_a_rivals_share_is_in_percent_of_two_rivals_mean(monkeypatch):
+    """Over all seeds; of two rivals the second value is the slower one's."""
     items = [item for item in comparison.plan().of("beside")
-             if item.policy.cc in ("satcc", "cubic") and item.link == "shared-40ms"]
+             if item.policy.cc in ("satcc", "cubic") and item.link == "shared-40ms" and item.seed < 3]
     items.sort(key=lambda item: item.policy.cc == "cubic")
-    runs = [types.SimpleNamespace(own=3e6, rival=6e6, drops=3),
-            types.SimpleNamespace(own=5e6, rival=4e6, drops=7)]
+    runs = [types.SimpleNamespace(own=own * 1e6, rival=rival * 1e6, drops=drops)
+            for own, rival, drops in ((3, 6, 3), (2, 7, 4), (5, 4, 7), (3, 6, 8))]
     monkeypatch.setattr(rows, "flow_results", lambda run: [
         {"bytes_acked": rate * 30 / 8} for rate in (run.own, run.rival)])
     monkeypatch.setattr(rows.flow_view, "queue_drops", lambda run: run.drops)
     monkeypatch.setattr(rows, "_digest", lambda run: "hash")
     link, = rows.collect_beside(zip(items, runs))["links"]
-    shares = [(row["policy"], row["own_mbit"], row["rival_mbit"], row["drops"]) for row in link["rows"]]
-    assert shares == [("satcc", 3, 6, 3), ("cubic", 5, 4, 7)]
-    assert [round(row["rival_pct"]) for row in link["rows"]] == [133, 89]
+    shares = [(row["policy"], row["own_mbit"], row["rival_mbit"], row["drops"], row["seeds"])
+              for row in link["rows"]]
+    assert shares == [("satcc", [3, 2], [6, 7], [3, 4], [1, 2]),
+                      ("cubic", [5, 6], [4, 3], [7, 8], [1, 2])]
+    assert [list(map(round, row["rival_pct"])) for row in link["rows"]] == [[133, 156], [89, 67]]
 
 
 def test_every_policy_is_counted_once_at_each_loss_with_its_events_off():

@@ -159,8 +159,11 @@ def make_long_row(rng, policy: str, loss: float, flows: int) -> dict:
 def make_beside(rng, rtt_ms: float, policies) -> dict:
     return {"name": "10 Mbit/s", "rtt_ms": rtt_ms, "rate_mbit": 10, "net_rate_mbit": 9.56,
             "bdp_packets": 33, "queue_packets": 33, "seconds": 60, "rival": "cubic", "rows": [
-                {"policy": policy, "own_mbit": rng.uniform(2, 9), "rival_mbit": rng.uniform(0.2, 6),
-                 "rival_pct": rng.uniform(4, 130), "drops": rng.randrange(12_000), "hash": hex64(rng)}
+                {"policy": policy, "own_mbit": [rng.uniform(2, 9) for _ in range(3)],
+                 "rival_mbit": [rng.uniform(0.2, 6) for _ in range(3)],
+                 "rival_pct": [rng.uniform(4, 130) for _ in range(3)],
+                 "drops": [rng.randrange(12_000) for _ in range(3)], "seeds": [1, 2, 3],
+                 "hash": [hex64(rng) for _ in range(3)]}
                 for policy in policies]}
 
 
@@ -497,14 +500,14 @@ def test_the_answer_names_the_best_of_those_that_leave_others_their_share(full, 
     data = {**full, "beside": copy.deepcopy(full["beside"])}
     for link in data["beside"]["links"]:
         for row in link["rows"]:
-            row.update(own_mbit=5, rival_mbit=5)
+            row.update(own_mbit=[5], rival_mbit=[5])
         pair, = [row for row in link["rows"] if row["policy"] == link["rival"]]
-        pair.update(own_mbit=4, rival_mbit=6)
+        pair.update(own_mbit=[6, 8, 9], rival_mbit=[4, 2, 5])
     everybody = tables.sharing(data)
     assert everybody == {row["policy"] for row in data["beside"]["links"][0]["rows"]}
-    for rival_mbit, is_sharing in ((4, True), (3.99, False)):
+    for rival_mbit, is_sharing in ((3.8, True), (3.79, False)):
         row = next(row for row in data["beside"]["links"][1]["rows"] if row["policy"] == "mtsi")
-        row["rival_mbit"] = rival_mbit
+        row["rival_mbit"] = [rival_mbit, 1, 9]
         assert ("mtsi" in tables.sharing(data)) == is_sharing
     assert tables.sharing({**data, "beside": None}) is None
     table, _ = tables.link_tables(data["links"][0], data)
@@ -693,9 +696,14 @@ def test_a_rivals_share_is_shown_by_path(full, full_page):
     for nth, link in enumerate(full["beside"]["links"]):
         for row in link["rows"]:
             own, rival, percent, drops = rows[row["policy"]][4 * nth:4 * nth + 4]
-            assert (own, rival) == (f"{row['own_mbit']:.2f}", f"{row['rival_mbit']:.2f}")
-            assert (percent, drops) == (f"{row['rival_pct']:.0f}", f"{row['drops']}")
-            assert f"{own}, {rival} Mbit/s, {drops} drops" in text and row["hash"] in text
+            for cell, key, digits in ((own, "own_mbit", 2), (rival, "rival_mbit", 2),
+                                      (percent, "rival_pct", 0), (drops, "drops", 0)):
+                low, middle, high = (f"{value:.{digits}f}" for value in sorted(row[key]))
+                assert cell.split() == [middle, f"{low}–{high}"]
+            for nth_seed, digest in enumerate(row["hash"]):
+                rates = [f"{row[key][nth_seed]:.2f}" for key in ("own_mbit", "rival_mbit")]
+                assert f"{', '.join(rates)} Mbit/s, {row['drops'][nth_seed]} drops" in text
+                assert digest in text
     assert "beside a cubic flow, 10 Mbit/s" in console_text(full)
 
 

@@ -150,7 +150,7 @@ transfers = [1_000_000]
 bulk_seconds = 5
 bulk_loss_pct = [0]
 seeds = [1]
-beside = { links = ["shared-40ms"], seconds = 2, rival = "cubic" }
+beside = { links = ["shared-40ms"], seconds = 2, seeds = [1], rival = "cubic" }
 cost = { link = "geo-2mbit", seconds = 5, loss_pct = [0] }
 log = { link = "geo-2mbit", cc = "cubic", bytes = 100_000 }
 policy = [{ cc = "cubic" }]

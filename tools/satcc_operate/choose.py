@@ -13,7 +13,7 @@ from . import policies, probe, tables
 from .host import UsageError
 
 FIGURES = pathlib.Path(__file__).with_name("figures.json")
-EVEN = 0.05             # figures within this part of the best count as equal: most are from one run
+EVEN = 0.05             # figures within this part of the best, or of a share, count as equal
 NEAR = 0.1              # a path within this part of a measured link counts as that link
 LEAST_LOSS = 0.01       # percent: the nearest loss is searched as if a smaller one were this
 TRANSFER = "1000000"    # bytes
@@ -91,9 +91,9 @@ def leading(values, sign):
 def reasons(rows, cross):
     """Policy -> the reason against it; the chosen policy has no reason.
 
-    The first reason is that a policy leaves a rival less than the slower of two rival flows has, if
-    there is a rival.  Among the other policies goodput decides, then the time of a transfer, then the
-    drops.
+    The first reason is that a policy leaves a rival less than the slower of two rival flows has, by
+    more than EVEN, if there is a rival.  Among the other policies goodput decides, then the time of a
+    transfer, then the drops.
     """
     out = {row["policy"]: f"leaves {cross} less than {cross} does" for row in rows
            if cross != "none" and not row["is_fair"]}
@@ -120,18 +120,17 @@ def rows_of(link, loss, shared):
                          "transfer_s": each.get("transfer_s", {}).get(TRANSFER),
                          "drops": each.get("drops"), "rival_mbit": beside["rival_mbit"],
                          "share_pct": beside["share_pct"],
-                         "is_fair": beside["share_pct"] >= least_pct})
+                         "is_fair": beside["share_pct"] >= (1 - EVEN) * least_pct})
     return rows
 
 
 def slower_rival(shared):
     """The goodput of the slower of two flows of the rival, and its percent of an even share.
 
-    Two equal flows start together, and chance decides which of them is the slower one.
+    In the rival's own row the column of the rival has the slower flow.
     """
     pair = shared["policies"][shared["rival"]]
-    slower = min(pair["own_mbit"], pair["rival_mbit"])
-    return slower, round(200 * slower / (pair["own_mbit"] + pair["rival_mbit"]))
+    return pair["rival_mbit"], pair["share_pct"]
 
 
 def cost(shared, policy):

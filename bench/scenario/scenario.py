@@ -515,7 +515,8 @@ class Scenario(schema.Table):
         """
         fastest = max([s.rate_mbit for hop in self.hops for s in (hop.forward, hop.reverse)] or [0])
         stages = [s for hop in (*self.hops, *self.changes) for s in (hop.forward, hop.reverse) if s]
-        longest = max(part.delay_ms for part in (*stages, *self.leaves))
+        longest = max([stage.delay_ms + stage.jitter_ms for stage in stages]
+                      + [leaf.delay_ms for leaf in self.leaves])
         if not fastest:
             return 1_000_000
         return max(1000, 2 * math.ceil(fastest * 1e6 * longest / 1e3 / 8 / 66))

@@ -172,3 +172,13 @@ def test_time_slots_carry_no_ethernet():
     stage = transfer.bottleneck[1]
     assert transfer.bdp_packets(stage, 1) == np.ceil(stage.speed_mbit * 1e6 / 8 / 1500)
     assert transfer.net_rate_bps == pytest.approx(stage.speed_mbit * 1e6 * 1448 / 1500)
+
+
+def test_netem_has_room_for_a_delay_and_its_jitter():
+    """All packets of the fastest rate, each of 66 bytes, that arrive within the longest delay."""
+    played = beside(hop=[{"name": "r1", "forward": {"rate_mbit": 10, "queue_packets": 9},
+                          "reverse": {"delay_ms": 20, "jitter_ms": 300}}, {"name": "r2"}])
+    line, = [line for line in job.files(played)["tc-r1"].decode().splitlines() if "dev left" in line]
+    words = line.split()
+    assert words[words.index("delay") + 1:][:2] == ["170000us", "150000us"]
+    assert int(words[words.index("limit") + 1]) >= 10e6 / 8 / 66 * 0.32

@@ -54,8 +54,8 @@ def median(values) -> float | None:
 
 def text_with_range(values: list[float]) -> str:
     """The median and the range of a figure in percent: 96 (91–99)."""
-    middle, low, high = (text_of(value, 0) for value in (median(values), min(values), max(values)))
-    return f"{middle} ({low}–{high})" if len(values) > 1 else middle
+    spread = tables.format_spread([round(value) for value in values], len(values), 0)
+    return text_of(median(values), 0) + (f" ({spread})" if spread else "")
 
 
 def label(policy: str) -> str:

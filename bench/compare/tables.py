@@ -11,6 +11,7 @@ import operator
 import statistics
 from collections.abc import Callable
 
+from tools.satcc_operate.choose import EVEN
 from tools.satcc_tools.graphs import largest
 
 from ..formats import MISSING, format_bytes, format_loss, format_number, is_number
@@ -188,10 +189,6 @@ def link_tables(link: dict, data: dict) -> list[Table]:
     return [build_table("Times and goodput", speed_columns(link), data),
             build_table("Drops, retransmissions, waiting for the receiver, use of the link",
                         loss_columns(link), data)]
-
-
-# A rival that has so much less than its share still has it, as in tools/satcc_operate/choose.py.
-EVEN = 0.05
 
 
 def sharing(data: dict) -> set[str] | None:

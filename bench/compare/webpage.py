@@ -67,6 +67,7 @@ def beside_view(data: dict) -> dict:
     links = data["beside"]["links"]
     return {"name": beside_title(data), "facts": [link_facts(link) for link in links],
             "rival": links[0]["rival"], "seconds": links[0]["seconds"], "even_pct": round(100 * EVEN),
+            "seeds": len(links[0]["rows"][0]["seeds"]),
             "tables": [beside_table(data)], "runs": [run for link in links for run in beside_runs(link)]}
 
 

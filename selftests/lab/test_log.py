@@ -11,8 +11,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bench import paths
-from bench.lab import image, machine
+from bench.lab import image, machine, packages
 from bench.measure import cost, overhead
 from bench.record import pcap
 from bench.scenario.scenario import FIRST_PORT, Flow
@@ -488,16 +487,20 @@ def test_64_flows_and_20000_segments_a_second(lab, geo):
 # -- a kernel without a function it needs -----------------------------------------
 
 @pytest.fixture
-def poorer(lab):
+def poorer(lab, tmp_path):
     """A satcc_log that looks for functions that are not there, one of each kind."""
-    name = "modules/satcc_log_main.c"
-    source = (paths.TOP / name).read_text()
+    folder = tmp_path / "modules"
+    image.copy_module_sources(folder)
+    for policy in folder.glob("*/tcp_*.c"):         # the logger alone is built
+        policy.unlink()
+    main = folder / "modules/satcc_log_main.c"
+    source = main.read_text()
     for function in ("tcp_enter_loss", "inet6_csk_xmit"):
         assert source.count(f'"{function}"') == 1
-    built = image.build_modules(lab.image.release, (
-        (name, source.replace('"tcp_enter_loss"', '"tcp_enter_lost"')
-         .replace('"inet6_csk_xmit"', '"inet6_csk_xmut"')),))
-    return image.stripped(built / "modules/satcc_log.ko")
+    main.write_text(source.replace('"tcp_enter_loss"', '"tcp_enter_lost"')
+                    .replace('"inet6_csk_xmit"', '"inet6_csk_xmut"'))
+    image.kbuild("module build", packages.headers(lab.image.release), folder)
+    return image.stripped(folder / "modules/satcc_log.ko")
 
 
 def test_a_missing_function_keeps_its_events_off_and_is_named(lab, poorer, tmp_path):

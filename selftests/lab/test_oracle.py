@@ -389,13 +389,12 @@ OTHER_LINKS = ({"seconds": 40, "loss_pct": 1}, {"seconds": 20, "line": {"reorder
 
 
 class FaultyModules:
-    """Our modules, built once for the lab's kernel; after that only those with a fault are built."""
+    """Our modules for the lab's kernel: the first build() builds all, later ones what they change."""
 
     def __init__(self, release: str, folder):
         self.headers, self.folder = packages.headers(release), folder
         image.copy_module_sources(folder)
         self.texts = {}             # what the last round has replaced
-        image.kbuild("module build", self.headers, folder)
 
     def build(self, faults: dict[str, tuple]) -> dict[str, bytes]:
         """Policy -> (what, file, text, text instead) to file name -> module."""

@@ -127,7 +127,7 @@ def flown_ipv6(run):
 SITUATIONS = {
     "start": (dict(bytes=300_000), left_slow_start),
     "loss": (dict(seconds=30, loss_pct=1), retransmitted),
-    "queue": (dict(seconds=60, queue_packets=10), retransmitted),
+    "queue": (dict(seconds=40, queue_packets=10), retransmitted),
     "timeout": (dict(seconds=40, change=[from_then_on(8, loss_pct=100), from_then_on(14)]), timed_out),
     "idle": (dict(bytes=400_000, flow={"pause_ms": 10_000}), was_idle),
     "app_limited": (dict(bytes=60_000, flow={"write_bytes": 1000, "write_ms": 200}), was_held),
@@ -151,7 +151,7 @@ SITUATIONS = {
     "rtt_down": (dict(seconds=30, loss_pct=1, change=[from_then_on(10, delay_ms=10, loss_pct=1)]),
                  rtt_between(320, 600)),
     "rtt_1ms": (dict(seconds=5, rtt_ms=1, rate_mbit=10, queue_packets=20), rtt_between(1, 1)),
-    "rtt_5s": (dict(seconds=90, rtt_ms=5000), rtt_between(5000, 5000)),
+    "rtt_5s": (dict(seconds=60, rtt_ms=5000), rtt_between(5000, 5000)),
     "stretch_acks": (dict(bytes=20_000_000, rate_mbit=0, rtt_ms=100, offload=True), stretched),
     "ipv6": (dict(seconds=20, loss_pct=1, family=6), flown_ipv6),
 }

@@ -169,7 +169,7 @@ def test_hold_does_not_cut_for_the_queue_of_a_mark(geo):
     hops = [{"name": "gateway", "reverse": {"delay_ms": 20},
              "forward": {"rate_mbit": 10, "queue_packets": 496, "aqm": "codel", "ecn": True}},
             {"name": "satellite", "forward": {"delay_ms": 20}}]
-    run, flow_calls = play(Lab(KERNEL, extras=("papers",)), geo, hop=hops, seconds=20,
+    run, flow_calls = play(Lab(KERNEL, extras=("papers",)), geo, hop=hops, seconds=12,
                            sender=ECN_ON, receiver=ECN_ON)
     oracle.check(run).raise_first()
     marks = [call for call in flow_calls if call.new.marked and not call.old.marked

@@ -307,6 +307,7 @@ def test_dkms_conf_and_kbuild_leave_the_logger_out_alike(clone, release, option,
     assert installed(clone) == MODULES - {f"{LOGGER}.ko"}
 
 
+@pytest.mark.long
 def test_dkms_does_without_the_logger(clone, release, tmp_path):
     """dkms itself installs the policies where the logger is not built."""
     kdir = without("CONFIG_DYNAMIC_FTRACE_WITH_REGS", release, tmp_path)

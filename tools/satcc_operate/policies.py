@@ -11,12 +11,12 @@ from .host import CommandError, OperateError
 POLICIES = ("satcc", "hybla_full", "westwood_abse", "mtsi", "ibk", "constant_rate")
 
 # Policies that must not be a whole host's default, with the reason: on some path each leaves a cubic
-# flow less than half of its share.  bench/RESULTS.md has the figures, hybla/README.md that of two flows
-# beside two.  bbr leaves 29 % at 40 ms, less than ibk does, but is not here: many hosts use it on
-# purpose, and doctor would always report it there.
+# flow less than half of its share.  bench/RESULTS.md has the figures, modules/RESULTS-satcc.md that of
+# two flows beside two.  bbr leaves 29 % at 40 ms, less than ibk does, but is not here: many hosts use
+# it on purpose, and doctor would always report it there.
 LOUD = {
     "hybla_full": "leaves a cubic flow a quarter of its share at 250 ms, and two hybla_full flows get "
-                  "27 times as much as two cubic flows",
+                  "55 times as much as two cubic flows",
     "hybla": "leaves a cubic flow a tenth of its share at 250 ms",
     "ibk": "leaves a cubic flow less than half of its share at 40 ms",
 }

@@ -11,13 +11,22 @@
 #include <net/sock.h>
 
 /* Pace the socket from now on: by the fq qdisc if the interface has it, otherwise by
- * TCP's own timer. The exchange does not change SK_PACING_FQ. Nothing turns pacing off
- * again, because the application may have asked for it too and both use the same flag.
- * sk_max_pacing_rate belongs to the application (SO_MAX_PACING_RATE).
+ * TCP's own timer. The exchange does not change SK_PACING_FQ. sk_max_pacing_rate belongs
+ * to the application (SO_MAX_PACING_RATE).
  */
 static inline void satcc_pacing_enable(struct sock *sk)
 {
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+}
+
+/* Stop pacing by TCP's own timer. Pacing stays if the application has set
+ * SO_MAX_PACING_RATE, which uses the same flag. The fq qdisc paces any socket that has a
+ * rate, so nothing changes where it is used. Call this under the socket lock.
+ */
+static inline void satcc_pacing_disable(struct sock *sk)
+{
+	if (READ_ONCE(sk->sk_max_pacing_rate) == ~0UL)
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
 }
 
 static inline bool satcc_pacing_enabled(const struct sock *sk)

@@ -27,7 +27,7 @@ from math import isqrt
 
 from .arithmetic import avoid, is_before, line
 from .calls import CWND_EVENT, CWR, DISORDER, LOSS, OPEN, RECOVERY, TX_START, TX_START_EVENT
-from .core import LARGEST_CWND, NO_RTT, UNUSED_NS, Control, Wrong, is_timeout
+from .core import LARGEST_CWND, NO_RTT, PACED_NEEDED, UNUSED_NS, Control, Wrong, is_timeout
 
 U16, U32, U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
 START, ALONE, SHARED = range(3)
@@ -42,6 +42,7 @@ CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
 SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W, DOUBT_PART = 2, 2, 8, 32, 8
 P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART, EXCESS_MAX = 256, 1023, 127, 64, 3
+CLOCK_W = 16                    # the least W that is not paced in SHARED
 CUT_FAR = 1 << 30               # segments delivered since the last cut, at most
 TICK_MS = 8                     # rounding by the core's clock, at both ends of a time
 
@@ -517,6 +518,18 @@ class Satcc(Control):
         if self.train != DONE:
             self.rate = U64
 
+    def set_pacing(self) -> None:
+        """In SHARED ACKs clock the flow, if W is large and not in slow start; fq paces in any case.
+
+        The model assumes that the application has not set SO_MAX_PACING_RATE.
+        """
+        if self.mode == START:
+            return
+        if self.mode == SHARED and not self.ramp and self.w >= CLOCK_W:
+            self.paced = 0 if self.paced == PACED_NEEDED else self.paced
+        else:
+            self.pace()
+
     # -- callbacks ----------------------------------------------------------------------------
 
     def init(self, call):
@@ -571,6 +584,7 @@ class Satcc(Control):
                 self.grow(call)
         self.set_cwnd(call)
         self.set_rate(call)
+        self.set_pacing()
         self.in_ack = self.ece = 0
         return decayed
 

@@ -309,6 +309,10 @@ MUTANTS = {
         ("an undo ends slow start", "modules/tcp_satcc.c",
          "ca->ramp = tp->prior_cwnd < w;", "ca->ramp = false;"),
         ("HOLD cuts for the queue of a mark", "modules/tcp_satcc.c", "ca->trimmed = true;", ";"),
+        ("it is paced among others", "modules/tcp_satcc.c",
+         "satcc_pacing_disable(sk);", "satcc_pacing_enable(sk);"),
+        ("slow start among others is not paced", "modules/tcp_satcc.c",
+         "SATCC_SHARED && !ca->ramp && ca->w >=", "SATCC_SHARED && ca->w >="),
     ],
 }
 
@@ -369,6 +373,12 @@ def alone(fault):
         ("satcc", "HOLD cuts for the queue of a mark"): {
             "rate_mbit": 10, "rtt_ms": 40, "seconds": 20, "loss_pct": 0.3, "line": {"ecn": True},
             "sender": ECN, "receiver": ECN},
+        ("satcc", "it is paced among others"): slower(200, 2, 0.5),
+        # An outage begins while it is among others.
+        ("satcc", "slow start among others is not paced"): {**slower(200, 2, 0.5), "change": [
+            *slower(200, 2, 0.5)["change"],
+            *(situations.from_then_on(at_s, delay_ms=100, loss_pct=loss_pct)
+              for at_s, loss_pct in ((9, 100), (10.5, 0)))]},
         ("satcc", "an undo ends slow start"): {
             "rate_mbit": 10, "bytes": 3_000_000, "flow": {"pause_ms": 8000},
             "change": [situations.from_then_on(6, reorder_pct=5)]},

@@ -277,8 +277,11 @@ def _send_command(scenario: Scenario, number: int, flow: Flow) -> str:
     target = host_address(scenario, flow.to)
     if flow.tool in ("iperf3", "udp"):
         amount = f"-n {flow.bytes}" if flow.bytes else f"-t {flow.seconds}"
-        how = f"-C {flow.cc} {amount}" if flow.tool == "iperf3" else \
-            f"-u -b {round(flow.rate_mbit * 1e6)} -l {scenario.mtu - 28} {amount}"
+        rate = round(flow.rate_mbit * 1e6)
+        if flow.tool == "udp":
+            how = f"-u -b {rate} -l {scenario.mtu - 28} {amount}"
+        else:
+            how = f"-C {flow.cc} {amount}" + (f" --fq-rate {rate}" if rate else "")
         return f"as_ns {flow.source} iperf3 -c {target} -p {port} {how} -J --get-server-output > {out}"
     if flow.tool == "background":
         return (f"in_ns {flow.source} background {target} {port} {flow.cc} < arrivals-{number} "

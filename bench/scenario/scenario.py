@@ -264,7 +264,8 @@ class Flow(schema.Table):
     tool: TOOL = "flow"
     source: Name = "sender"
     to: Name = "receiver"
-    rate_mbit: MBIT = 0             # udp: the payload's rate; background: the mean rate
+    # udp: the payload's rate; background: the mean rate; iperf3: SO_MAX_PACING_RATE, if not 0
+    rate_mbit: MBIT = 0
     law: SIZE_LAW = ""              # background, requests: the law of the sizes, see traffic.py
     count: whole(0, 10**5) = 0      # requests: their number
     objects: tuple[whole(1, 10**9), ...] = ()       # page: bytes of each object, in order
@@ -288,6 +289,8 @@ class Flow(schema.Table):
                  "requests": ("law", "count"), "page": ("objects",)}.get(self.tool, ())
         for name in ("bytes", "seconds", "rate_mbit", "law", "count", "objects"):
             given, known = bool(getattr(self, name)), name in needs
+            if (self.tool, name) == ("iperf3", "rate_mbit"):
+                continue
             if given != known and (needs or name not in ("bytes", "seconds")):
                 raise ValueError(f"tool {self.tool} {'needs' if known else 'has no'} {name}")
         if self.pause_ms and (self.seconds or self.tool != "flow"):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """satcc in a real kernel, over real paths: what it does at an ACK, by the witness's records."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 from bench import oracle
@@ -10,6 +13,7 @@ from bench.oracle import calls
 from bench.oracle.calls import (
     CONG_CONTROL, CWND_EVENT, CWR, LOSS, RECOVERY, SET_STATE, TX_START, TX_START_EVENT)
 from bench.scenario import scenario
+from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL
 from selftests.lab.situations import from_then_on, narrow_return
 
@@ -141,12 +145,27 @@ def pairs_of(run, start_s, end_s):
 
 
 def test_acks_clock_it_among_others_and_a_timer_alone(lab):
-    """Alone single segments leave, 1 ms apart; beside cubic an ACK releases pairs, as it does cubic's."""
+    """Alone single segments leave, 1 ms apart; beside cubic each ACK releases a pair."""
     run = lab.run(beside_cubic())
     paced = {call.new.mode: call.pacing_status for call in acks(calls.of_run(run, {CC})[CC])
              if call.new.mode != START and not call.new.ramp}
     assert paced == {ALONE: 1, SHARED: 0}
     assert pairs_of(run, 5, 10) < 0.05 and pairs_of(run, 20, 30) > 0.4
+
+
+def test_a_programs_pacing_rate_holds_among_others():
+    """SO_MAX_PACING_RATE of 2 Mbit/s: the flow stays paced in cubic's queue, at no more than that.
+
+    The oracle does not know of that rate.
+    """
+    transfer = beside_cubic()
+    capped = dataclasses.replace(transfer.flows[0], tool="iperf3", rate_mbit=2)
+    run = Lab(KERNEL).run(dataclasses.replace(transfer, flows=(capped, transfer.flows[1])))
+    paced = {(call.new.mode, call.pacing_status) for call in acks(calls.of_run(run, {CC})[CC])}
+    assert (SHARED, 1) in paced and (SHARED, 0) not in paced
+    data = run.sender.where((run.sender.dport == FIRST_PORT) & (run.sender.length > 500))
+    seconds = np.bincount(((data.t - data.t[0]) / 1e9).astype(int), weights=data.length * 8.0)
+    assert 1.5e6 < np.median(seconds) and seconds[1:].max() < 2.1e6
 
 
 @pytest.mark.long

@@ -63,7 +63,7 @@ FORMULA = one_of("", *metrics.FORMULAS)
 METRIC = one_of("gain", *metrics.METRICS)
 SERIES = one_of("", *metrics.METRICS, *metrics.SERIES)
 RELATION = one_of("less", "more", "within")
-BETTER = one_of("less", "more")
+BETTER = one_of("less", "more", "one")        # one: the nearer to 1
 KIND = one_of("lines", "bars", "series")
 STATISTIC = one_of("mean", "max")
 PRECISION = one_of("interval", "deviation")
@@ -280,6 +280,8 @@ class Experiment(schema.Table):
             schema.parse_below("arguments", metrics.arguments_of(self.metric), self.arguments)
         if len({axis.name for axis in self.axes}) != len(self.axes):
             raise ValueError("axis: two have the same name")
+        if self.better == "one" and (self.gain or self.paper_values):
+            raise ValueError('better = "one" is for experiments without a [gain] and a paper\'s values')
 
     @property
     def rows(self) -> tuple[str, ...]:

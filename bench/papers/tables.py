@@ -74,6 +74,12 @@ class Table:
     columns: list[tuple[str, ...]]
 
 
+# By an experiment's `better`: what a page says of it, and a value's distance from the best.
+IS_BEST = {"less": "less is better", "more": "more is better", "one": "1 is best"}
+DISTANCES = {"less": lambda value: value, "more": lambda value: -value,
+             "one": lambda value: abs(value - 1)}
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """Format a number with this many significant digits and without an exponent."""
     if value is None:
@@ -300,10 +306,10 @@ def contests(data: dict) -> dict[str, list[Contest]]:
                 continue
             asked_of.add(runs)
             # Policies that never reached the value come last.
-            never = math.inf if experiment["better"] == "less" else -math.inf
+            never = -math.inf if experiment["better"] == "more" else math.inf
             ranked = sorted(((_policy(experiment, names[0], cell),
                               never if cell["mean"] is None else cell["mean"]) for cell in cells),
-                            key=lambda pair: pair[1], reverse=experiment["better"] == "more")
+                            key=lambda pair: DISTANCES[experiment["better"]](pair[1]))
             by_link.setdefault(experiment["link"], []).append(Contest(
                 asked, f"{experiment['paper']}: {experiment['title']}",
                 ", ".join(label for _, label in condition), settings,

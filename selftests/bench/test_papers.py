@@ -129,7 +129,8 @@ def bad_axis(number, **pairs):
     (put(arguments={"flaw": 1}), r"arguments.flaw = 1: unknown key \(known: flow, since\)"),
     (put(arguments={"since": "sin"}), 'arguments.since = "sin": one of "syn", "data"'),
     (put(arguments={"flow": 1}), "arguments: small, Reno, of the time: no flow 1, there are 1"),
-    (put(better="faster"), 'better = "faster": one of "less", "more"'),
+    (put(better="faster"), 'better = "faster": one of "less", "more", "one"'),
+    (put(better="one"), r'better = "one" is for experiments without a \[gain\] and a paper.s values'),
     (put(table={"rows": ["file"], "columns": []}), "table has"),
     (put(paper={"small": {"Vegas": 1.0}}), "has no cell"),
     (put(paper={"small": 1.0}), "paper.small = 1.0: a number or 'never', 2 labels deep"),
@@ -865,6 +866,18 @@ def test_a_policy_that_never_reached_the_value_wins_nothing(tmp_path):
     assert small.near == ["Hybla"] and large.near == []
     assert small.texts == ["Hybla: 1.6 s", "Reno: never"]
     assert sorted(large.texts) == ["Hybla: never", "Reno: never"]
+
+
+def test_the_nearest_to_one_is_best(tmp_path):
+    """Of shares: 1.2 is better than 0.7, and no value is last.  The page says what is best."""
+    one = read(lambda data: (data.update(better="one"), data.pop("paper")))
+    shares = {("small", "Hybla"): 1.2, ("small", "Reno"): 0.7,
+              ("large", "Hybla"): 1.6, ("large", "Reno"): None}
+    _, (small, large) = contests_of(tmp_path, one, values={**VALUES, **shares})
+    assert [name for name, _ in small.ranked] == [name for name, _ in large.ranked] == ["Hybla", "Reno"]
+    about = {"kernel": "6.1.0", "emulator": "QEMU 7.2", "seeds": 1, "date": "2026-01-01", "commit": None}
+    report.write(results.Results(plan.read(tmp_path), [one], tmp_path), about, tmp_path)
+    assert "Unit: s; 1 is best." in (tmp_path / "somebody.html").read_text()
 
 
 @pytest.mark.parametrize("label, policy, shown", [

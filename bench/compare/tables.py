@@ -147,7 +147,7 @@ def bulk_losses(link: dict) -> list[float]:
     return sorted({b["loss_pct"] for b in link["bulk"]})
 
 
-def speed_columns(link: dict) -> list[Column]:
+def speed_table(link: dict, data: dict) -> Table:
     columns = [Column("transfer time", format_bytes(size), "s", 2, min,
                       transfer_values(link, size, "seconds"),
                       ideal_seconds(link, size), floor_seconds(link, size))
@@ -160,10 +160,10 @@ def speed_columns(link: dict) -> list[Column]:
                    link.get("net_rate_mbit")),
             Column(group, "to 90 %", "s", 2, min,
                    bulk_values(link, loss, "t90_s"), endless=True)]
-    return columns
+    return build_table("Times and goodput", columns, data)
 
 
-def loss_columns(link: dict) -> list[Column]:
+def loss_table(link: dict, data: dict) -> Table:
     columns = []
     for size in transfer_sizes(link):
         group = format_bytes(size)
@@ -182,13 +182,8 @@ def loss_columns(link: dict) -> list[Column]:
                    bulk_values(link, loss, "drops")),
             Column(group, "used", "%", 1, max,
                    bulk_values(link, loss, "utilisation", 100))]
-    return columns
-
-
-def link_tables(link: dict, data: dict) -> list[Table]:
-    return [build_table("Times and goodput", speed_columns(link), data),
-            build_table("Drops, retransmissions, waiting for the receiver, use of the link",
-                        loss_columns(link), data)]
+    return build_table("Drops, retransmissions, waiting for the receiver, use of the link",
+                       columns, data)
 
 
 def sharing(data: dict) -> set[str] | None:

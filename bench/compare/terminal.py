@@ -11,8 +11,8 @@ from rich.text import Text
 
 from ..formats import MISSING, format_bytes
 from .tables import (
-    Cell, Column, Table, beside_table, beside_title, buffer_note, check_lines, cost_table, link_tables,
-    log_table, long_tables)
+    Cell, Column, Table, beside_table, beside_title, buffer_note, check_lines, cost_table, log_table,
+    long_tables, loss_table, speed_table)
 
 CONSOLE_COLUMNS = 100
 
@@ -71,7 +71,7 @@ def print_tables(data: dict, console: Console) -> None:
     try:
         for link in data["links"]:
             console.rule(Text(link_title(link)), align="left", characters="-")
-            print_all(link_tables(link, data), console)
+            print_all([speed_table(link, data), loss_table(link, data)], console)
         if data.get("beside"):
             console.rule(Text(beside_title(data)), align="left", characters="-")
             print_all([beside_table(data)], console)

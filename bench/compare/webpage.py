@@ -27,7 +27,7 @@ from ..formats import MISSING, format_bytes, format_loss, format_number, is_numb
 from .plots import goodput_dots, write_plots
 from .tables import (
     EVEN, ON_ACK, beside_table, beside_title, best_rows, buffer_note, check_lines, cost_breakdown,
-    cost_table, link_tables, log_table, long_tables, row_losses, sharing)
+    cost_table, log_table, long_tables, loss_table, row_losses, sharing, speed_table)
 
 
 def long_view(data: dict, folder: Path) -> dict:
@@ -157,7 +157,7 @@ def link_facts(link: dict) -> list[str]:
 
 def link_view(data: dict, link: dict, plots: Path) -> dict:
     """The template's data for one link."""
-    tables = link_tables(link, data)
+    tables = [speed_table(link, data), loss_table(link, data)]
     return {"name": link["name"], "id": slug(link["name"]),
             "facts": link_facts(link),
             "tables": tables, "best": best_rows(tables[0], sharing(data)),

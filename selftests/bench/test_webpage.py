@@ -469,7 +469,7 @@ def test_best_is_marked_by_printed_digits():
 def test_page_bolds_the_same_cells(data, page):
     number = 0
     for link in data["links"]:
-        for table in tables.link_tables(link, data):
+        for table in (tables.speed_table(link, data), tables.loss_table(link, data)):
             number += 1
             marked = {(number, 2 + r, 1 + c) for r, row in enumerate(table.rows)
                       for c, cell in enumerate(row.cells) if cell.best}
@@ -510,7 +510,7 @@ def test_the_answer_names_the_best_of_those_that_leave_others_their_share(full, 
         row["rival_mbit"] = [rival_mbit, 1, 9]
         assert ("mtsi" in tables.sharing(data)) == is_sharing
     assert tables.sharing({**data, "beside": None}) is None
-    table, _ = tables.link_tables(data["links"][0], data)
+    table = tables.speed_table(data["links"][0], data)
     rows = tables.best_rows(table, everybody - {"mtsi"})
     values = {row.name: row.cells for row in table.rows if row.kind != "ideal"}
     for asked, _, _, sharing, value in rows:
@@ -538,7 +538,7 @@ def test_terminal_tables_fit(data, width):
 def test_terminal_has_the_cells_of_the_page(data):
     text = console_text(data)
     for link in data["links"]:
-        for table in tables.link_tables(link, data):
+        for table in (tables.speed_table(link, data), tables.loss_table(link, data)):
             for row in table.rows:
                 for cell in row.cells:
                     assert cell.text + ("*" if cell.best else "") in text

@@ -175,7 +175,8 @@ def test_both_are_rows_of_the_comparison(module, object_, tmp_path):
     data = rows.collect(planned, pool.run_all(Lab(KERNEL, added=added), planned.items, console))
     data |= {"about": {}, "notes": commands.notes(added, data["cost"]["uncounted"])}
     assert data["policies"] == ["fixed", "curve", "cubic"]
-    drawn = [*tables.link_tables(data["links"][0], data), tables.beside_table(data)]
+    link = data["links"][0]
+    drawn = [tables.speed_table(link, data), tables.loss_table(link, data), tables.beside_table(data)]
     for table in drawn:
         assert {row.name: "—" in [cell.text for cell in row.cells] for row in table.rows
                 if row.kind == "other"} == {"fixed": False, "curve": False, "cubic": False}

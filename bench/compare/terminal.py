@@ -35,7 +35,7 @@ def console_cell(cell: Cell) -> Text:
     return text
 
 
-def console_table(table: Table) -> RichTable:
+def print_table(table: Table, console: Console) -> None:
     drawn = RichTable(title=table.title, title_justify="left", box=box.SIMPLE,
                       title_style="italic", pad_edge=False, show_edge=False,
                       padding=0)
@@ -49,18 +49,13 @@ def console_table(table: Table) -> RichTable:
         drawn.add_row(Text(name, style="bold" if row.kind == "ours" else ""),
                       *(console_cell(cell) for cell in row.cells),
                       end_section=after is None or after.kind != row.kind)
-    return drawn
+    console.print(drawn)
+    console.print()
 
 
 def link_title(link: dict) -> str:
     return (f"{link['name']}, RTT {link['rtt_ms']:g} ms, "
             f"queue {link['queue_packets']} packets")
-
-
-def print_all(tables: list[Table], console: Console) -> None:
-    for table in tables:
-        console.print(console_table(table))
-        console.print()
 
 
 def print_tables(data: dict, console: Console) -> None:
@@ -71,24 +66,26 @@ def print_tables(data: dict, console: Console) -> None:
     try:
         for link in data["links"]:
             console.rule(Text(link_title(link)), align="left", characters="-")
-            print_all([speed_table(link, data), loss_table(link, data)], console)
+            print_table(speed_table(link, data), console)
+            print_table(loss_table(link, data), console)
         if data.get("beside"):
             console.rule(Text(beside_title(data)), align="left", characters="-")
-            print_all([beside_table(data)], console)
+            print_table(beside_table(data), console)
         if fast := data.get("long"):
             console.rule(Text(link_title(fast)), align="left", characters="-")
-            print_all(long_tables(data), console)
+            for table in long_tables(data):
+                print_table(table, console)
             console.print(Text(buffer_note(fast)))
             console.print()
         if cost := data.get("cost"):
             console.rule(Text(f"cost, {cost['link']}, RTT {cost['rtt_ms']:g} ms"),
                          align="left", characters="-")
-            print_all([cost_table(data)], console)
+            print_table(cost_table(data), console)
         if log := data.get("log"):
             console.rule(Text(f"satcc_log, {log['link']}, {log['cc']}, "
                               f"{format_bytes(log['bytes'])}"),
                          align="left", characters="-")
-            print_all([log_table(data)], console)
+            print_table(log_table(data), console)
         console.print(Text(
             "> ours   * best as printed (none if all tie)   timed runs: no "
             f"loss, or random loss   {MISSING} not\nmeasured, or 90 % never "

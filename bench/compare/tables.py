@@ -9,7 +9,7 @@ import dataclasses
 import math
 import operator
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tools.satcc_operate.choose import EVEN
 from tools.satcc_tools.graphs import largest
@@ -76,20 +76,21 @@ def format_spread(values: list, total: int, digits: int) -> str:
     return text if len(values) == total else f"{text} ({len(values)} of {total})"
 
 
-def plain_cell(column: Column, policy: str) -> Cell:
-    """Median over the seeds and their range, not yet compared with others."""
-    measured = column.values.get(policy, [])
-    if column.endless:
-        values = [v if is_number(v) else math.inf for v in measured]
-    else:
-        values = [v for v in measured if is_number(v)]
-    median = statistics.median(values) if values else None
-    return Cell(format_number(median, column.digits),
-                format_spread(values, len(measured), column.digits))
+def column_cells(column: Column, policies: Iterable[str], is_even_best: bool = False) -> list[Cell]:
+    """The median over the seeds and their range, of each policy.
 
-
-def mark_best(column: Column, cells: list[Cell], is_even_best: bool = False) -> list[Cell]:
-    """Mark every cell that prints the best number; none if all cells print it, unless is_even_best."""
+    Every cell that prints the best number is marked; none if all cells print it, unless is_even_best.
+    """
+    cells = []
+    for policy in policies:
+        measured = column.values.get(policy, [])
+        if column.endless:
+            values = [v if is_number(v) else math.inf for v in measured]
+        else:
+            values = [v for v in measured if is_number(v)]
+        median = statistics.median(values) if values else None
+        cells.append(Cell(format_number(median, column.digits),
+                          format_spread(values, len(measured), column.digits)))
     numbers = [float(c.text) for c in cells if c.text != MISSING]
     if len(numbers) > 1 and min(numbers) == max(numbers) and not is_even_best:
         return cells
@@ -101,8 +102,7 @@ def mark_best(column: Column, cells: list[Cell], is_even_best: bool = False) -> 
 def build_table(title: str, columns: list[Column], data: dict) -> Table:
     """A table with a row for each policy in the given order, then the rows of ideal and floors."""
     policies = data["policies"]
-    by_column = [mark_best(c, [plain_cell(c, p) for p in policies])
-                 for c in columns]
+    by_column = [column_cells(c, policies) for c in columns]
     rows = [Row(policy, "ours" if policy in data["ours"] else "other",
                 [cells[i] for cells in by_column])
             for i, policy in enumerate(policies)]
@@ -209,10 +209,9 @@ def best_rows(table: Table, among: set[str] | None) -> list[tuple[str, str, str,
         cells = {row.name: row.cells[number] for row in table.rows if row.kind != "ideal"}
         if not any(cell.best for cell in cells.values()):
             continue
-        some = {name: cell for name, cell in cells.items() if name in (among or ())}
-        marked = mark_best(column, list(some.values()), is_even_best=True)
+        some = [name for name in cells if name in (among or ())]
         texts = []
-        for shown in (cells, dict(zip(some, marked))):
+        for shown in (cells, dict(zip(some, column_cells(column, some, is_even_best=True)))):
             best = {name: cell.text for name, cell in shown.items() if cell.best}
             texts += [", ".join(best), " ".join([*list(best.values())[:1], column.unit]).strip()
                       if best else ""]

@@ -33,9 +33,9 @@ from ..scenario import scenario, schema
 from ..scenario.scenario import MS, PERCENT, SECONDS, Scenario
 from ..scenario.schema import CongestionControl, Line, real, whole
 from ..status import commit
-from .. import formats
 from . import webpage
 from .comparison import Item, Policy
+from .tables import MISSING, format_bytes
 
 HERE = Path(__file__).resolve().parent
 GIVE_UP = "sleep {seconds}; kill $flows"       # $flows: the senders, in the job's script
@@ -206,14 +206,14 @@ def cells(row: dict, policies: list[str]) -> list[str]:
     times = {cc: _median(row["seconds"][cc]) for cc in policies}
     best = min(times.values())
     met = row["objective_s"]
-    line = [row["link"], formats.format_bytes(row["bytes"])]
+    line = [row["link"], format_bytes(row["bytes"])]
     for cc in policies:
         text = f"{times[cc]:.2f}" if math.isfinite(times[cc]) else f"> {row['give_up_s']}"
         line.append(text + ("*" if text == f"{best:.2f}" else ""))
     least = [f"{row[key]:.2f}" for key in ("floor_s", "receiver_s", "stock_s")]
     held = statistics.median(row["receiver_limited_s"][policies[0]])
     drops = statistics.median(row["drops"][policies[0]])
-    return [*line, formats.MISSING if met is None else f"{met:g}", *least, f"{held:.2f}", f"{drops:.0f}"]
+    return [*line, MISSING if met is None else f"{met:g}", *least, f"{held:.2f}", f"{drops:.0f}"]
 
 
 def missed(data: dict) -> list[str]:
@@ -230,7 +230,7 @@ def missed(data: dict) -> list[str]:
                    "opens from 64 kB")
         else:
             why = "the policies are the cause"
-        lines.append(f"{row['link']}, {formats.format_bytes(row['bytes'])}: no policy reaches "
+        lines.append(f"{row['link']}, {format_bytes(row['bytes'])}: no policy reaches "
                      f"{row['objective_s']:g} s; {why}")
     return lines
 

@@ -14,8 +14,7 @@ from tools.satcc_tools import graphs
 from tools.satcc_tools.graphs import (
     DASHED, GREY, PALETTE, STYLE, data_uri, handle, largest, note_off_axis, note_peak, render_svg)
 
-from ..formats import format_loss, is_number, slug
-from .tables import measured, row_losses, row_values
+from .tables import format_loss, is_number, measured, row_losses, row_values, slug
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,6 @@ import re
 import statistics
 from pathlib import Path
 
-from .. import formats
 from ..errors import LabError
 from ..papers import tables as papers_tables
 from ..paths import TOP
@@ -40,15 +39,15 @@ ACCESS_BYTES = 10_000_000       # README.md's transfers over public accesses: of
 
 def text_of(value, digits: int | None = None) -> str:
     """A number as text, with three significant digits or with this many decimals."""
-    if not formats.is_number(value):
-        return formats.MISSING
+    if not tables.is_number(value):
+        return tables.MISSING
     if digits is None:
         digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
     return f"{value:.{digits}f}"
 
 
 def median(values) -> float | None:
-    numbers = [value for value in values or [] if formats.is_number(value)]
+    numbers = [value for value in values or [] if tables.is_number(value)]
     return statistics.median(numbers) if numbers else None
 
 
@@ -74,8 +73,8 @@ def links(data: dict) -> str:
     """The table of every link, with a row for each policy, in seconds, packets and Mbit/s."""
     sizes = tables.transfer_sizes(data["links"][0])
     losses = tables.bulk_losses(data["links"][0])
-    rows = [["", *map(formats.format_bytes, sizes), "held", "drops", "90 % of the link after",
-             *(f"goodput, {formats.format_loss(loss)}" for loss in losses)]]
+    rows = [["", *map(tables.format_bytes, sizes), "held", "drops", "90 % of the link after",
+             *(f"goodput, {tables.format_loss(loss)}" for loss in losses)]]
     for link in data["links"]:
         units = ["s"] * len(sizes) + ["s", "packets", "s"] + ["Mbit/s"] * len(losses)
         rows.append([f"**{link['name']}**", *units])
@@ -104,12 +103,12 @@ def summary(data: dict) -> str:
     sizes = tables.transfer_sizes(slow)
     loss = tables.bulk_losses(slow)[-1]
     middle, large = sizes[-2:]
-    with_loss = f"goodput, {formats.format_loss(loss)}"
+    with_loss = f"goodput, {tables.format_loss(loss)}"
     columns = [
-        (f"{slow['name']}: {formats.format_bytes(middle)}", "s",
+        (f"{slow['name']}: {tables.format_bytes(middle)}", "s",
          tables.transfer_values(slow, middle, "seconds")),
         (with_loss, "Mbit/s", tables.bulk_values(slow, loss, "goodput_mbit")),
-        (f"{fast['name']}: {formats.format_bytes(large)}", "s",
+        (f"{fast['name']}: {tables.format_bytes(large)}", "s",
          tables.transfer_values(fast, large, "seconds")),
         ("packets dropped", "", tables.transfer_values(fast, large, "drops")),
         (with_loss, "Mbit/s", tables.bulk_values(fast, loss, "goodput_mbit"))]
@@ -166,7 +165,7 @@ def long(data: dict) -> str:
     for loss in tables.row_losses(fast["rows"]):
         values = tables.row_values(fast["rows"], loss, lambda row: row["goodput_mbit"])
         medians = [text_of(median(values.get(policy))) for policy in policies]
-        rows.append([formats.format_loss(loss), *medians])
+        rows.append([tables.format_loss(loss), *medians])
     return lines_of(rows)
 
 
@@ -177,7 +176,7 @@ def cost(data: dict) -> str:
                for loss in tables.row_losses(rows)}
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     return lines_of([["", *policies], *(
-        [formats.format_loss(loss), *(text_of(values.get(policy), 0) for policy in policies)]
+        [tables.format_loss(loss), *(text_of(values.get(policy), 0) for policy in policies)]
         for loss, values in by_loss.items())])
 
 
@@ -189,7 +188,7 @@ def accesses(data: dict) -> str:
     suite = data["acceptance"]
     policies = suite["policies"]
     shown = [row for row in suite["rows"] if ACCESS_BYTES <= row["bytes"] < 2 * ACCESS_BYTES]
-    implied = ("size", formats.format_bytes(ACCESS_BYTES))
+    implied = ("size", tables.format_bytes(ACCESS_BYTES))
     rows = []
     for cells in (geo.heads(policies), *(geo.cells(row, policies) for row in shown)):
         link, size, *times = cells[:2 + len(policies) + 2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of the comparison: values with their precision, and marks of the best ones.
+"""The tables of the comparison: values with their precision, as text, and marks of the best ones.
 
 A table is a list of columns, and a column has the values of each policy. Page and terminal draw the same
 cells.
@@ -8,17 +8,54 @@ cells.
 import dataclasses
 import math
 import operator
+import re
 import statistics
 from collections.abc import Callable, Iterable
 
 from tools.satcc_operate.choose import EVEN
 from tools.satcc_tools.graphs import largest
 
-from ..formats import MISSING, format_bytes, format_loss, format_number, is_number
-
+MISSING = "–"
 # A key of floors.RECEIVERS -> the name of its row.
 RECEIVERS = {"receiver": "no control", "stock": "stock receiver"}
 
+
+# ---- numbers as text -------------------------------------------------------
+
+def is_number(value) -> bool:
+    """True for a finite number; None, NaN and infinities are missing."""
+    return value is not None and math.isfinite(value)
+
+
+def format_number(value, digits: int) -> str:
+    """A number as text.  A count (digits = 0) with a fraction, such as a median, gets one digit."""
+    if not is_number(value):
+        return MISSING
+    if digits == 0 and value != int(value):
+        digits = 1
+    return f"{value:.{digits}f}"
+
+
+def format_bytes(count: int) -> str:
+    """100000 -> 100 kB, 1000000 -> 1 MB: decimal units; 1048576 -> 1 MiB."""
+    if count and count % 2**20 == 0 and count % 10**6:
+        return f"{count >> 20} MiB"
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:g} {unit}"
+    return f"{count} B"
+
+
+def format_loss(loss_pct: float) -> str:
+    return f"{loss_pct:g} % loss" if loss_pct else "no loss"
+
+
+def slug(name: str) -> str:
+    """2 Mbit/s -> 2-mbit-s, for a file name."""
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
+
+
+# ---- tables ----------------------------------------------------------------
 
 @dataclasses.dataclass(frozen=True)
 class Column:

@@ -9,10 +9,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ..formats import MISSING, format_bytes
 from .tables import (
-    Cell, Column, Table, beside_table, beside_title, buffer_note, check_lines, cost_table, log_table,
-    long_tables, loss_table, speed_table)
+    MISSING, Cell, Column, Table, beside_table, beside_title, buffer_note, check_lines, cost_table,
+    format_bytes, log_table, long_tables, loss_table, speed_table)
 
 CONSOLE_COLUMNS = 100
 

@@ -23,11 +23,11 @@ import numpy as np
 
 from tools.satcc_tools.graphs import STYLE, THIN_COLUMNS, THIN_ROWS, data_uri, render_svg
 
-from ..formats import MISSING, format_bytes, format_loss, format_number, is_number, slug
 from .plots import goodput_dots, write_plots
 from .tables import (
-    EVEN, ON_ACK, beside_table, beside_title, best_rows, buffer_note, check_lines, cost_breakdown,
-    cost_table, log_table, long_tables, loss_table, row_losses, sharing, speed_table)
+    EVEN, MISSING, ON_ACK, beside_table, beside_title, best_rows, buffer_note, check_lines,
+    cost_breakdown, cost_table, format_bytes, format_loss, format_number, is_number, log_table,
+    long_tables, loss_table, row_losses, sharing, slug, speed_table)
 
 
 def long_view(data: dict, folder: Path) -> dict:

@@ -6,8 +6,7 @@ import statistics
 
 import pytest
 
-from bench import formats
-from bench.compare import readme
+from bench.compare import readme, tables
 from bench.paths import TOP, policies
 from selftests.bench.test_geo import row as geo_row
 from selftests.bench.test_webpage import SIZES, make_data, make_full
@@ -138,7 +137,7 @@ def test_rivals_faster_link_and_cost(text):
             readme.text_of(statistics.median(row["goodput_mbit"]))
     policies, *instructions = rows_of(text, "cost")
     for row in data["cost"]["rows"]:
-        line, = [line for line in instructions if line[0] == formats.format_loss(row["loss_pct"])]
+        line, = [line for line in instructions if line[0] == tables.format_loss(row["loss_pct"])]
         assert line[policies.index(row["policy"])] == f"{row['per_ack']:.0f}"
     assert {row["loss_pct"] for row in data["cost"]["rows"]} == {0, 1}
 

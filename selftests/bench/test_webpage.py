@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from rich.console import Console
 
 from bench.compare import plots, tables, terminal, webpage
-from bench.formats import MISSING
+from bench.compare.tables import MISSING
 from tools.satcc_tools import graphs
 
 OURS = ["hybla_full", "hybla_full iw_rho=1", "mtsi", "ibk", "constant_rate",

@@ -190,7 +190,7 @@ def collect(data: dict, planned, runs) -> dict:
             one[f"{item.mode}_s"] = took
             continue
         for key, value in (("seconds", took), ("drops", flow_view.queue_drops(run)),
-                           ("receiver_limited_s", floors.receiver_limited_s(run)),
+                           ("receiver_limited_s", flow_view.receiver_limited_s(run)),
                            ("hash", run.hash)):
             one[key].setdefault(item.policy.cc, []).append(value)
     return {"title": data["title"], "policies": data["policies"], "rows": list(by_row.values())}

@@ -7,7 +7,7 @@ import statistics
 import numpy as np
 
 from ..errors import LabError
-from ..measure import cost, floors, flow_view, overhead
+from ..measure import cost, flow_view, overhead
 from ..record.run import Run
 from ..scenario.scenario import Scenario
 from .comparison import Item, Plan, Policy
@@ -20,7 +20,7 @@ def _transfer_row(item: Item, run: Run) -> dict:
     return {"policy": item.policy.label, "bytes": item.amount,
             "seconds": view.transfer_s(item.amount), "ideal_s": item.scenario.ideal_s(item.amount),
             "drops": flow_view.queue_drops(run), "retransmits": int(view.is_retransmit.sum()),
-            "receiver_limited_s": floors.receiver_limited_s(run), "hash": run.hash}
+            "receiver_limited_s": flow_view.receiver_limited_s(run), "hash": run.hash}
 
 
 def _floor_row(item: Item, run: Run) -> dict:

@@ -9,7 +9,6 @@ at 10 Mbit/s and 600 ms takes this sender 3.68 s, and the kernel's hybla 3.35 s.
 
 import dataclasses
 
-from ..record.run import Run
 from ..scenario.scenario import Flow, Host, LinkChange, Scenario, Stage
 
 # "Without congestion control" is reno with an initial window larger than any transfer, without pacing,
@@ -49,8 +48,3 @@ def _changed(change: LinkChange) -> LinkChange:
     if not (change.forward and change.forward.rate_mbit):
         return change
     return dataclasses.replace(change, forward=_deep(change.forward))
-
-
-def receiver_limited_s(run: Run, flow: int = 0) -> float:
-    """Time that a flow's sender had data and cwnd but waited for the receiver's window, s."""
-    return run.json(f"flow-{flow}.json")["rwnd_limited"] / 1e6

@@ -107,6 +107,11 @@ def queue_drops(run: Run) -> int:
     return run.qdisc(name, stage.queue_kind)["drops"]
 
 
+def receiver_limited_s(run: Run, flow: int = 0) -> float:
+    """Time that a flow's sender had data and cwnd but waited for the receiver's window, s."""
+    return run.json(f"flow-{flow}.json")["rwnd_limited"] / 1e6
+
+
 def link_losses(run: Run) -> int:
     """Packets that the emulated radio lost: netem's and satlink's."""
     lines = sum(entry["drops"] for hop in run.scenario.hops

@@ -10,7 +10,7 @@ import pytest
 from bench.compare import comparison, rows
 from bench.errors import LabError
 from bench.lab import machine
-from bench.measure import cost, floors, flow_view, overhead
+from bench.measure import cost, flow_view, overhead
 from bench.paths import GUEST
 from bench.record import pcap
 
@@ -238,7 +238,7 @@ def test_each_transfer_has_a_floor_of_each_receiver():
 
 def test_the_time_held_by_the_receiver_is_the_kernels():
     run = types.SimpleNamespace(json=lambda name: {"flow-0.json": {"rwnd_limited": 1_250_000}}[name])
-    assert floors.receiver_limited_s(run) == 1.25
+    assert flow_view.receiver_limited_s(run) == 1.25
 
 
 def test_long_runs_have_room():

@@ -15,7 +15,7 @@ from rich.console import Console
 from . import oracle
 from .compare import comparison, geo, readme, rows, terminal, webpage
 from .errors import LabError
-from .lab import boots, debug, foreign, host, machine, play, pool, prune, repeat
+from .lab import boots, debug, foreign, host, machine, play, prune, repeat
 from .lab.play import Lab
 from .measure import calibrate, flow_view
 from .oracle import command as oracle_command
@@ -34,7 +34,7 @@ def run_comparison(arguments, console: Console) -> None:
     console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
                   "first use fetches packages and boots once")
     lab = Lab(arguments.kernel, added=added)
-    runs = pool.run_all(lab, planned.items, console, use_cache=not arguments.fresh)
+    runs = play.run_all(lab, planned.items, console, use_cache=not arguments.fresh)
     data = rows.collect(planned, runs, oracle.check)
     cached = sum(run.from_cache for run in runs)
     fresh = [run for run in runs if not run.from_cache] or runs

@@ -25,8 +25,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ..lab import machine, pool, prune
-from ..lab.play import Lab
+from ..lab import machine, prune
+from ..lab.play import Lab, run_all
 from ..measure import floors, flow_view
 from ..paths import TOP
 from ..scenario import scenario, schema
@@ -263,8 +263,8 @@ def play(arguments, console: Console) -> None:
     data = load()
     planned = plan(data)
     lab = Lab(arguments.kernel)
-    runs = pool.run_all(lab, [item for _, _, item in planned], console,
-                        use_cache=not arguments.fresh)
+    runs = run_all(lab, [item for _, _, item in planned], console,
+                   use_cache=not arguments.fresh)
     result = collect(data, planned, runs)
     result["about"] = {
         "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",

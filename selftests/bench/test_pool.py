@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""pool.run_all() with a lab that plays nothing."""
+"""play.run_all() with a lab that plays nothing."""
 
 import io
 import os
@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from bench.errors import LabError
-from bench.lab import machine, pool
+from bench.lab import machine, play
 
 
 class Item:
@@ -49,7 +49,7 @@ class Lab:
 
 @pytest.fixture
 def one_core(monkeypatch):
-    monkeypatch.setattr(pool.os, "sched_getaffinity", lambda pid: {0})
+    monkeypatch.setattr(play.os, "sched_getaffinity", lambda pid: {0})
     monkeypatch.setattr(machine, "interrupted", threading.Event())
 
 
@@ -60,7 +60,7 @@ def quiet():
 def test_the_longest_is_played_first_and_runs_keep_the_items_order(one_core):
     lab = Lab()
     items = [Item("short", 1), Item("long", 9), Item("middle", 5)]
-    runs = pool.run_all(lab, items, quiet(), use_cache=False)
+    runs = play.run_all(lab, items, quiet(), use_cache=False)
     assert [run.scenario for run in runs] == ["short", "long", "middle"]
     assert lab.played == [(name, b"6.1", False) for name in ("long", "middle", "short")]
 
@@ -69,7 +69,7 @@ def test_the_first_error_stops_the_pool(one_core):
     lab = Lab(fails=["middle"])
     items = [Item(f"short {n}", 1 / (1 + n)) for n in range(50)] + [Item("long", 9), Item("middle", 5)]
     with pytest.raises(LabError, match="middle failed"):
-        pool.run_all(lab, items, quiet())
+        play.run_all(lab, items, quiet())
     assert [name for name, *_ in lab.played] == ["long", "middle"]
     assert not machine.interrupted.is_set()
 
@@ -84,7 +84,7 @@ def heard():
 
 def test_an_interrupt_after_an_error_ends_the_guests_that_run(heard, monkeypatch):
     """run_all() waits for a run that has begun; Ctrl-C then reaches that run's guest."""
-    monkeypatch.setattr(pool.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(play.os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.setattr(machine, "interrupted", threading.Event())
     ended = []
 
@@ -101,22 +101,22 @@ def test_an_interrupt_after_an_error_ends_the_guests_that_run(heard, monkeypatch
             return super().files(release)
 
     failed = threading.Event()
-    wait = pool.wait
+    wait = play.wait
 
     def wait_for_all(futures, timeout, return_when=ALL_COMPLETED):
         if return_when == ALL_COMPLETED:
             failed.set()
         return wait(futures, timeout, return_when)
 
-    monkeypatch.setattr(pool, "wait", wait_for_all)
+    monkeypatch.setattr(play, "wait", wait_for_all)
     with pytest.raises(LabError, match="short failed"):
-        pool.run_all(Slow(fails=["short"]), [Late("long", 9), Item("short", 1)], quiet())
+        play.run_all(Slow(fails=["short"]), [Late("long", 9), Item("short", 1)], quiet())
     assert ended == [True]
 
 
 def test_an_interrupt_tells_the_guests_that_run(one_core):
     with pytest.raises(KeyboardInterrupt):
-        pool.run_all(Lab(stops=["long"]), [Item("long", 9), Item("short", 1)], quiet())
+        play.run_all(Lab(stops=["long"]), [Item("long", 9), Item("short", 1)], quiet())
     assert machine.interrupted.is_set()
 
 

@@ -18,8 +18,8 @@ from bench import commands
 from bench.__main__ import main
 from bench.compare import comparison, rows, tables, terminal, webpage
 from bench.errors import LabError
-from bench.lab import foreign, given, image, machine, packages, pool
-from bench.lab.play import Lab
+from bench.lab import foreign, given, image, machine, packages
+from bench.lab.play import Lab, run_all
 from bench.measure import flow_view
 
 KERNEL = os.environ.get("KERNEL") or "6.1"
@@ -172,7 +172,7 @@ def test_both_are_rows_of_the_comparison(module, object_, tmp_path):
     planned = comparison.plan(data_file, added=added)
     planned = dataclasses.replace(planned, items=tuple(planned.of("transfer", "bulk", "beside", "cost")))
     console = Console(file=io.StringIO(), width=100)
-    data = rows.collect(planned, pool.run_all(Lab(KERNEL, added=added), planned.items, console))
+    data = rows.collect(planned, run_all(Lab(KERNEL, added=added), planned.items, console))
     data |= {"about": {}, "notes": commands.notes(added, data["cost"]["uncounted"])}
     assert data["policies"] == ["fixed", "curve", "cubic"]
     link = data["links"][0]

@@ -51,10 +51,12 @@ your own congestion control, as a module or as a BPF object:
   python3 -m bench run bench/scenarios/geo-2mbit.toml --module tcp_foo.ko --cc foo
   python3 -m bench run bench/scenarios/geo-2mbit.toml --bpf bar.bpf.o --cc bar"""
 
-# The functions in commands.py of the commands that command_line() describes.
-COMMANDS = {None: "run_comparison", "run": "run_one", "again": "play_again", "geo": "run_geo",
-            "report": "draw_report", "readme": "write_readmes", "oracle": "check_runs",
-            "calibrate": "calibrate_link", "boots": "compare_boots", "prune": "forget_old"}
+# The module and function of each command that command_line() describes.
+COMMANDS = {None: "compare.rows.run_comparison", "geo": "compare.geo.play",
+            "run": "commands.run_one", "again": "commands.play_again",
+            "report": "commands.draw_report", "readme": "commands.write_readmes",
+            "oracle": "commands.check_runs", "calibrate": "commands.calibrate_link",
+            "boots": "commands.compare_boots", "prune": "commands.forget_old"}
 # The modules with main(words) of the other commands.
 PROGRAMS = {"papers": "papers.command", "matrix": "matrix.command", "pairs": "matrix.pairs_command",
             "links": "scenario.links"}
@@ -152,8 +154,9 @@ def work(arguments) -> int | None:
     """Do what the arguments ask.  The imports are here because they are slow, and --help needs none."""
     from rich.console import Console
 
-    from . import commands
-    return getattr(commands, COMMANDS[arguments.command])(arguments, Console(highlight=False))
+    module, _, function = COMMANDS[arguments.command].rpartition(".")
+    command = getattr(importlib.import_module(f"bench.{module}"), function)
+    return command(arguments, Console(highlight=False))
 
 
 def main(words: list[str]) -> int:

@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands of the bench: the comparison, one scenario, a job again, its report and the old runs.
+"""Commands of the bench: one scenario, a job again, the comparison's report and the old runs.
 
 Apart from __main__.py, since --help imports nothing of this.
 """
 
 import dataclasses
-import datetime
-import os
-import time
 
-import numpy as np
 from rich.console import Console
 
-from . import oracle
-from .compare import comparison, geo, readme, rows, terminal, webpage
+from .compare import readme, terminal, webpage
 from .errors import LabError
-from .lab import boots, debug, foreign, host, machine, play, prune, repeat
+from .lab import boots, debug, foreign, host, play, prune, repeat
 from .lab.play import Lab
 from .measure import calibrate, flow_view
 from .oracle import command as oracle_command
@@ -23,74 +18,6 @@ from .paths import TOP
 from .record.run import Run
 from .scenario import scenario
 from .scenario.scenario import Scenario
-from .status import commit
-
-
-def run_comparison(arguments, console: Console) -> None:
-    began = time.monotonic()
-    added = own(arguments)
-    planned = comparison.plan(long=arguments.long, added=added)
-    rows.check_plan(planned)
-    console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
-                  "first use fetches packages and boots once")
-    lab = Lab(arguments.kernel, added=added)
-    runs = play.run_all(lab, planned.items, console, use_cache=not arguments.fresh)
-    data = rows.collect(planned, runs, oracle.check)
-    cached = sum(run.from_cache for run in runs)
-    fresh = [run for run in runs if not run.from_cache] or runs
-    data["about"] = {
-        "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
-        "date": datetime.date.today().isoformat(), "commit": commit(),
-        "command": comparison_command(arguments, added),
-        "runs": len(runs), "from_cache": cached, "wall_s": time.monotonic() - began,
-        "speed": rows.speed(runs, planned.items),
-        "restore_s": float(np.median([run.meta["restore_wall_s"] for run in fresh])),
-        "cores": len(os.sched_getaffinity(0)),
-        "modules": {name: version for run in runs for name, version in run.meta["modules"].items()},
-    }
-    data["notes"] = notes(added, data.get("cost", {}).get("uncounted", {}))
-    # The READMEs' tables are of results/geo, so a comparison with a user's policies has its own folder.
-    folder = TOP / "results" / "-".join([arguments.name, *(each.cc for each in added)])
-    webpage.write_json(data, folder)
-    page = webpage.write_report(data, folder)
-    terminal.print_tables(data, console)
-    about = data["about"]
-    console.print(f"\n{about['runs']} runs, {cached} of them from the cache, "
-                  f"{about['wall_s']:.0f} s wall on {about['cores']} cores")
-    if about["speed"]:          # of a 2 Mbit/s link, if one was asked for
-        console.print(f"lab speed: {about['speed']:.1f} virtual seconds per wall second "
-                      f"(one 2 Mbit/s flow), restore {about['restore_s']:.2f} s")
-    console.print(f"report: {page.relative_to(TOP)}, data: "
-                  f"{(folder / 'bench.json').relative_to(TOP)}")
-    console.print(prune.within_limit())
-    wrong = [policy for policy, report in data.get("checks", {}).items() if report["differences"]]
-    if wrong:
-        raise LabError(f"windows differ from what the oracle recomputed: {', '.join(wrong)}")
-
-
-def own(arguments) -> tuple[foreign.Foreign, ...]:
-    """The user's congestion controls.  Raises LabError."""
-    return foreign.read([*arguments.before, *arguments.behind],
-                        arguments.cc.split(",") if arguments.cc else [], arguments.kernel)
-
-
-def comparison_command(arguments, added: tuple[foreign.Foreign, ...]) -> str:
-    """The command that repeats a comparison, for its report."""
-    if not added:
-        return "make bench" + " LONG=1" * arguments.long
-    words = [f"--{each.kind} {each.path.name}" for each in added]
-    words += [f"--cc {arguments.cc}"] * bool(arguments.cc) + ["--long"] * arguments.long
-    return " ".join(["python3 -m bench", *words])
-
-
-def notes(added: tuple[foreign.Foreign, ...], uncounted: dict[str, str]) -> list[str]:
-    """The report's lines about a user's policies.  uncounted: see rows.collect_cost()."""
-    lines = []
-    for each in added:
-        reason = "it is a BPF object" if each.kind == foreign.OBJECT else uncounted.get(each.cc)
-        lines += [f"{each.cc} is {each.path.name}, SHA-256 {each.digest}."]
-        lines += [f"The instructions of {each.cc} are not counted: {reason}."] if reason else []
-    return lines
 
 
 def with_policies(chosen: Scenario, names: list[str]) -> Scenario:
@@ -110,7 +37,7 @@ def run_one(arguments, console: Console) -> None:
         chosen = dataclasses.replace(chosen, seed=arguments.seed).check()
     if arguments.cc:
         chosen = with_policies(chosen, arguments.cc.split(","))
-    added = own(arguments)
+    added = foreign.asked(arguments)
     if added and not arguments.cc:
         chosen = with_policies(chosen, [each.cc for each in added])
     if arguments.engine == "host" and (arguments.gdb or arguments.keep or added):
@@ -136,10 +63,6 @@ def run_one(arguments, console: Console) -> None:
         lines.append(f"job {kept}; to repeat: python3 -m bench again {kept}")
     for line in lines:
         console.print(f"  {line}", soft_wrap=True)
-
-
-def run_geo(arguments, console: Console) -> None:
-    geo.play(arguments, console)
 
 
 def draw_report(arguments, console: Console) -> None:

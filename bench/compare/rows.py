@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Collect the figures of the comparison's runs into the report's data."""
+"""make bench: play the comparison's runs, collect their figures into the report's data, and draw it."""
 
+import datetime
 import hashlib
+import os
 import statistics
+import time
 
 import numpy as np
+from rich.console import Console
 
+from .. import oracle
 from ..errors import LabError
+from ..lab import foreign, machine, prune
+from ..lab.play import Lab, run_all
 from ..measure import cost, flow_view, overhead
+from ..paths import TOP
 from ..record.run import Run
 from ..scenario.scenario import Scenario
+from ..status import commit
+from . import comparison, terminal, webpage
 from .comparison import Item, Plan, Policy
 
 SHOWN_TRANSFER = 1_000_000      # size of the transfer whose time sequence is drawn
@@ -243,3 +253,66 @@ def check_plan(plan: Plan) -> None:
     """Raise LabError if the plan lacks a run that the report needs."""
     if not any(item.amount == SHOWN_TRANSFER for item in plan.of("transfer")):
         raise LabError(f"compare.toml: transfers lack {SHOWN_TRANSFER}, the size of the sequence plot")
+
+
+# ---- the command ------------------------------------------------------------
+
+def run_comparison(arguments, console: Console) -> None:
+    began = time.monotonic()
+    added = foreign.asked(arguments)
+    planned = comparison.plan(long=arguments.long, added=added)
+    check_plan(planned)
+    console.print(f"lab: kernel {arguments.kernel} under QEMU {machine.qemu_version()}; "
+                  "first use fetches packages and boots once")
+    lab = Lab(arguments.kernel, added=added)
+    runs = run_all(lab, planned.items, console, use_cache=not arguments.fresh)
+    data = collect(planned, runs, oracle.check)
+    cached = sum(run.from_cache for run in runs)
+    fresh = [run for run in runs if not run.from_cache] or runs
+    data["about"] = {
+        "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
+        "date": datetime.date.today().isoformat(), "commit": commit(),
+        "command": comparison_command(arguments, added),
+        "runs": len(runs), "from_cache": cached, "wall_s": time.monotonic() - began,
+        "speed": speed(runs, planned.items),
+        "restore_s": float(np.median([run.meta["restore_wall_s"] for run in fresh])),
+        "cores": len(os.sched_getaffinity(0)),
+        "modules": {name: version for run in runs for name, version in run.meta["modules"].items()},
+    }
+    data["notes"] = notes(added, data.get("cost", {}).get("uncounted", {}))
+    # The READMEs' tables are of results/geo, so a comparison with a user's policies has its own folder.
+    folder = TOP / "results" / "-".join([arguments.name, *(each.cc for each in added)])
+    webpage.write_json(data, folder)
+    page = webpage.write_report(data, folder)
+    terminal.print_tables(data, console)
+    about = data["about"]
+    console.print(f"\n{about['runs']} runs, {cached} of them from the cache, "
+                  f"{about['wall_s']:.0f} s wall on {about['cores']} cores")
+    if about["speed"]:          # of a 2 Mbit/s link, if one was asked for
+        console.print(f"lab speed: {about['speed']:.1f} virtual seconds per wall second "
+                      f"(one 2 Mbit/s flow), restore {about['restore_s']:.2f} s")
+    console.print(f"report: {page.relative_to(TOP)}, data: "
+                  f"{(folder / 'bench.json').relative_to(TOP)}")
+    console.print(prune.within_limit())
+    wrong = [policy for policy, report in data.get("checks", {}).items() if report["differences"]]
+    if wrong:
+        raise LabError(f"windows differ from what the oracle recomputed: {', '.join(wrong)}")
+
+
+def comparison_command(arguments, added: tuple[foreign.Foreign, ...]) -> str:
+    """The command that repeats a comparison, for its report."""
+    if not added:
+        return "make bench" + " LONG=1" * arguments.long
+    words = [f"--{each.kind} {each.path.name}" for each in added]
+    words += [f"--cc {arguments.cc}"] * bool(arguments.cc) + ["--long"] * arguments.long
+    return " ".join(["python3 -m bench", *words])
+
+
+def notes(added: tuple[foreign.Foreign, ...], uncounted: dict[str, str]) -> list[str]:
+    """The report's lines about a user's policies.  uncounted: see collect_cost()."""
+    lines = []
+    for each in added:
+        reason = "it is a BPF object" if each.kind == foreign.OBJECT else uncounted.get(each.cc)
+        lines += [f"{each.cc} is {each.path.name}, SHA-256 {each.digest}."]
+        lines += [f"The instructions of {each.cc} are not counted: {reason}."] if reason else []
+    return lines

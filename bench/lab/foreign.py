@@ -134,6 +134,12 @@ def read(given: list[tuple[str, Path]], ccs: Iterable[str], series: str) -> tupl
                  for cc, (kind, path), content in zip(names, given, contents))
 
 
+def asked(arguments) -> tuple[Foreign, ...]:
+    """The user's congestion controls that a command line names.  Raises LabError."""
+    return read([*arguments.before, *arguments.behind],
+                arguments.cc.split(",") if arguments.cc else [], arguments.kernel)
+
+
 def used(scenario: Scenario, foreign: Iterable[Foreign]) -> tuple[Foreign, ...]:
     """Those that a scenario's flows or proxies use."""
     names = {name for flow in scenario.flows for name in (*flow.names, flow.listener)}

@@ -179,7 +179,7 @@ def test_instructions_that_cannot_be_counted_are_a_note_of_a_users_policy_only(m
     mine = [(item, None) for item in items if item.policy.yours]
     data = rows.collect_cost(mine)
     assert (data["rows"], data["uncounted"]) == ([], {"mine": "cost: the times overlap"})
-    assert commands.notes((MINE,), data["uncounted"]) == [
+    assert rows.notes((MINE,), data["uncounted"]) == [
         f"mine is tcp_mine.ko, SHA-256 {MINE.digest}.",
         "The instructions of mine are not counted: cost: the times overlap."]
     with pytest.raises(LabError, match="overlap"):
@@ -193,4 +193,4 @@ def test_instructions_that_cannot_be_counted_are_a_note_of_a_users_policy_only(m
 def test_the_report_names_the_command_that_repeats_it(words, command):
     arguments = command_line().parse_args(words)
     added = (MINE,) if arguments.before else ()
-    assert commands.comparison_command(arguments, added) == command
+    assert rows.comparison_command(arguments, added) == command

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bench import commands
 from bench.__main__ import main
 from bench.compare import comparison, rows, tables, terminal, webpage
 from bench.errors import LabError
@@ -173,7 +172,7 @@ def test_both_are_rows_of_the_comparison(module, object_, tmp_path):
     planned = dataclasses.replace(planned, items=tuple(planned.of("transfer", "bulk", "beside", "cost")))
     console = Console(file=io.StringIO(), width=100)
     data = rows.collect(planned, run_all(Lab(KERNEL, added=added), planned.items, console))
-    data |= {"about": {}, "notes": commands.notes(added, data["cost"]["uncounted"])}
+    data |= {"about": {}, "notes": rows.notes(added, data["cost"]["uncounted"])}
     assert data["policies"] == ["fixed", "curve", "cubic"]
     link = data["links"][0]
     drawn = [tables.speed_table(link, data), tables.loss_table(link, data), tables.beside_table(data)]

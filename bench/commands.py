@@ -8,7 +8,7 @@ import dataclasses
 
 from rich.console import Console
 
-from .compare import readme, terminal, webpage
+from .compare import readme, tables, webpage
 from .errors import LabError
 from .lab import boots, debug, foreign, host, play, prune, repeat
 from .lab.play import Lab
@@ -67,7 +67,7 @@ def run_one(arguments, console: Console) -> None:
 
 def draw_report(arguments, console: Console) -> None:
     data = webpage.read_json(arguments.folder)
-    terminal.print_tables(data, console)
+    tables.print_tables(data, console)
     print(webpage.write_report(data, arguments.folder))
 
 

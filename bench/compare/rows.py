@@ -19,7 +19,7 @@ from ..paths import TOP
 from ..record.run import Run
 from ..scenario.scenario import Scenario
 from ..status import commit
-from . import comparison, terminal, webpage
+from . import comparison, tables, webpage
 from .comparison import Item, Plan, Policy
 
 SHOWN_TRANSFER = 1_000_000      # size of the transfer whose time sequence is drawn
@@ -284,7 +284,7 @@ def run_comparison(arguments, console: Console) -> None:
     folder = TOP / "results" / "-".join([arguments.name, *(each.cc for each in added)])
     webpage.write_json(data, folder)
     page = webpage.write_report(data, folder)
-    terminal.print_tables(data, console)
+    tables.print_tables(data, console)
     about = data["about"]
     console.print(f"\n{about['runs']} runs, {cached} of them from the cache, "
                   f"{about['wall_s']:.0f} s wall on {about['cores']} cores")

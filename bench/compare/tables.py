@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The tables of the comparison: values with their precision, as text, and marks of the best ones.
 
-A table is a list of columns, and a column has the values of each policy. Page and terminal draw the same
-cells.
+A table is a list of columns, and a column has the values of each policy. print_tables() prints the cells
+on a terminal, and the page has the same.
 """
 
 import dataclasses
@@ -11,11 +11,17 @@ import operator
 import re
 import statistics
 from collections.abc import Callable, Iterable
+from itertools import zip_longest
 
-from tools.satcc_operate.choose import EVEN
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
 from tools.satcc_tools.graphs import largest
 
 MISSING = "–"
+CONSOLE_COLUMNS = 100
 # A key of floors.RECEIVERS -> the name of its row.
 RECEIVERS = {"receiver": "no control", "stock": "stock receiver"}
 
@@ -223,39 +229,6 @@ def loss_table(link: dict, data: dict) -> Table:
                        columns, data)
 
 
-def sharing(data: dict) -> set[str] | None:
-    """The policies that leave the rival its share on each link that was shared; None if none was.
-
-    The rival's flow then has at least what the slower of two rival flows has, or at most EVEN less.
-    """
-    if not data.get("beside"):
-        return None
-    out = set(data["policies"])
-    for link in data["beside"]["links"]:
-        pair, = [row for row in link["rows"] if row["policy"] == link["rival"]]
-        least = (1 - EVEN) * statistics.median(pair["rival_mbit"])
-        out &= {row["policy"] for row in link["rows"] if statistics.median(row["rival_mbit"]) >= least}
-    return out
-
-
-def best_rows(table: Table, among: set[str] | None) -> list[tuple[str, str, str, str, str]]:
-    """Of each column that has a best: (what was measured, the policies that are best, their value, the
-    best of `among`, their value)."""
-    rows = []
-    for number, column in enumerate(table.columns):
-        cells = {row.name: row.cells[number] for row in table.rows if row.kind != "ideal"}
-        if not any(cell.best for cell in cells.values()):
-            continue
-        some = [name for name in cells if name in (among or ())]
-        texts = []
-        for shown in (cells, dict(zip(some, column_cells(column, some, is_even_best=True)))):
-            best = {name: cell.text for name, cell in shown.items() if cell.best}
-            texts += [", ".join(best), " ".join([*list(best.values())[:1], column.unit]).strip()
-                      if best else ""]
-        rows.append((f"{column.group}, {column.title}", *texts))
-    return rows
-
-
 # ---- cost, the faster link, the oracle ------------------------------------
 
 # Callbacks that the core calls while it processes an ACK, each at most once.
@@ -304,29 +277,6 @@ def cost_table(data: dict) -> Table:
             Column(group, "ordinary", "instr", 1, min,
                    row_values(rows, loss, lambda row: [ordinary_ack(row)]))]
     return build_table("Instructions per ACK", columns, measured(data, rows))
-
-
-def cost_breakdown(data: dict) -> list[dict]:
-    """By policy and callback: calls per ACK and instructions per call, a pair
-    of figures for each loss."""
-    rows = data["cost"]["rows"]
-    losses, columns = row_losses(rows), []
-    for policy in measured(data, rows)["policies"]:
-        by_loss = {row["loss_pct"]: {c["name"]: c for c in row["callbacks"]}
-                   for row in rows if row["policy"] == policy}
-        names = {name: c["slot"] for calls in by_loss.values()
-                 for name, c in calls.items()}
-        for first, (name, slot) in enumerate(names.items()):
-            cells = []
-            for loss in losses:
-                call = by_loss.get(loss, {}).get(name, {})
-                cells += [format_number(call.get("calls_per_ack"), 3),
-                          format_number(call.get("mean"), 1),
-                          format_number(call.get("median"), 1)]
-            columns.append({"policy": "" if first else policy, "slot": slot,
-                            "name": name, "cells": cells,
-                            "ours": policy in data["ours"]})
-    return columns
 
 
 def log_table(data: dict) -> Table:
@@ -419,3 +369,82 @@ def check_lines(data: dict) -> list[str]:
         lines.append("; not checked: ".join([line, *report["unchecked"]]))
         lines += report["differences"][:1]
     return lines
+
+
+# ---- terminal --------------------------------------------------------------
+
+def console_header(column: Column) -> str:
+    """A column's head, without the words that the last lines of print_tables() explain."""
+    group = re.sub(r"^\d+ s, ", "", column.group).removeprefix("transfer ")
+    return f"{group}\n{column.title}\n{column.unit}"
+
+
+def console_cell(cell: Cell) -> Text:
+    """Mark the best with a star, so that bold is not the only mark."""
+    star = "*" if cell.best else " "
+    text = Text(cell.text + star, style="bold" if cell.best else "")
+    if cell.spread:
+        spread = cell.spread.replace(" (", " \n(")
+        text.append(f"\n{spread} ", style="not bold dim")
+    return text
+
+
+def print_table(table: Table, console: Console) -> None:
+    drawn = RichTable(title=table.title, title_justify="left", box=box.SIMPLE,
+                      title_style="italic", pad_edge=False, show_edge=False,
+                      padding=0)
+    drawn.add_column(f"\n\n{table.rows_are}", overflow="fold",
+                     min_width=2 + max(len(row.name) for row in table.rows))
+    for column in table.columns:
+        drawn.add_column(console_header(column), justify="right",
+                         overflow="fold")
+    for row, after in zip_longest(table.rows, table.rows[1:]):
+        name = f"> {row.name}" if row.kind == "ours" else f"  {row.name}"
+        drawn.add_row(Text(name, style="bold" if row.kind == "ours" else ""),
+                      *(console_cell(cell) for cell in row.cells),
+                      end_section=after is None or after.kind != row.kind)
+    console.print(drawn)
+    console.print()
+
+
+def link_title(link: dict) -> str:
+    return (f"{link['name']}, RTT {link['rtt_ms']:g} ms, "
+            f"queue {link['queue_packets']} packets")
+
+
+def print_tables(data: dict, console: Console) -> None:
+    """Print the tables of every link; a pipe gets the width that they need."""
+    width = console.width
+    console.width = (min(width, CONSOLE_COLUMNS) if console.is_terminal
+                     else CONSOLE_COLUMNS)
+    try:
+        for link in data["links"]:
+            console.rule(Text(link_title(link)), align="left", characters="-")
+            print_table(speed_table(link, data), console)
+            print_table(loss_table(link, data), console)
+        if data.get("beside"):
+            console.rule(Text(beside_title(data)), align="left", characters="-")
+            print_table(beside_table(data), console)
+        if fast := data.get("long"):
+            console.rule(Text(link_title(fast)), align="left", characters="-")
+            for table in long_tables(data):
+                print_table(table, console)
+            console.print(Text(buffer_note(fast)))
+            console.print()
+        if cost := data.get("cost"):
+            console.rule(Text(f"cost, {cost['link']}, RTT {cost['rtt_ms']:g} ms"),
+                         align="left", characters="-")
+            print_table(cost_table(data), console)
+        if log := data.get("log"):
+            console.rule(Text(f"satcc_log, {log['link']}, {log['cc']}, "
+                              f"{format_bytes(log['bytes'])}"),
+                         align="left", characters="-")
+            print_table(log_table(data), console)
+        console.print(Text(
+            "> ours   * best as printed (none if all tie)   timed runs: no "
+            f"loss, or random loss   {MISSING} not\nmeasured, or 90 % never "
+            "reached   two lines: median, smallest–largest over the seeds"))
+        for line in (*check_lines(data), *data.get("notes", ())):
+            console.print(Text(line))
+    finally:
+        console.width = width

@@ -6,13 +6,14 @@
 
 The data is a dict with links, each with the transfers, bulk runs and series of every policy. If they
 were measured, it also has the cost of the policies' callbacks, the faster link, and the oracle's
-results.  Nothing here measures or judges.
+results.  Nothing here measures.
 
     python3 -m bench report FOLDER   draws the page again from FOLDER/bench.json
 """
 
 import json
 import math
+import statistics
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -21,13 +22,70 @@ import jinja2
 import matplotlib
 import numpy as np
 
+from tools.satcc_operate.choose import EVEN
 from tools.satcc_tools.graphs import STYLE, THIN_COLUMNS, THIN_ROWS, data_uri, render_svg
 
 from .plots import goodput_dots, write_plots
 from .tables import (
-    EVEN, MISSING, ON_ACK, beside_table, beside_title, best_rows, buffer_note, check_lines,
-    cost_breakdown, cost_table, format_bytes, format_loss, format_number, is_number, log_table,
-    long_tables, loss_table, row_losses, sharing, slug, speed_table)
+    MISSING, ON_ACK, Table, beside_table, beside_title, buffer_note, check_lines, column_cells,
+    cost_table, format_bytes, format_loss, format_number, is_number, log_table, long_tables, loss_table,
+    measured, row_losses, slug, speed_table)
+
+
+def sharing(data: dict) -> set[str] | None:
+    """The policies that leave the rival its share on each link that was shared; None if none was.
+
+    The rival's flow then has at least what the slower of two rival flows has, or at most EVEN less.
+    """
+    if not data.get("beside"):
+        return None
+    out = set(data["policies"])
+    for link in data["beside"]["links"]:
+        pair, = [row for row in link["rows"] if row["policy"] == link["rival"]]
+        least = (1 - EVEN) * statistics.median(pair["rival_mbit"])
+        out &= {row["policy"] for row in link["rows"] if statistics.median(row["rival_mbit"]) >= least}
+    return out
+
+
+def best_rows(table: Table, among: set[str] | None) -> list[tuple[str, str, str, str, str]]:
+    """Of each column that has a best: (what was measured, the policies that are best, their value, the
+    best of `among`, their value)."""
+    rows = []
+    for number, column in enumerate(table.columns):
+        cells = {row.name: row.cells[number] for row in table.rows if row.kind != "ideal"}
+        if not any(cell.best for cell in cells.values()):
+            continue
+        some = [name for name in cells if name in (among or ())]
+        texts = []
+        for shown in (cells, dict(zip(some, column_cells(column, some, is_even_best=True)))):
+            best = {name: cell.text for name, cell in shown.items() if cell.best}
+            texts += [", ".join(best), " ".join([*list(best.values())[:1], column.unit]).strip()
+                      if best else ""]
+        rows.append((f"{column.group}, {column.title}", *texts))
+    return rows
+
+
+def cost_breakdown(data: dict) -> list[dict]:
+    """By policy and callback: calls per ACK and instructions per call, a pair
+    of figures for each loss."""
+    rows = data["cost"]["rows"]
+    losses, columns = row_losses(rows), []
+    for policy in measured(data, rows)["policies"]:
+        by_loss = {row["loss_pct"]: {c["name"]: c for c in row["callbacks"]}
+                   for row in rows if row["policy"] == policy}
+        names = {name: c["slot"] for calls in by_loss.values()
+                 for name, c in calls.items()}
+        for first, (name, slot) in enumerate(names.items()):
+            cells = []
+            for loss in losses:
+                call = by_loss.get(loss, {}).get(name, {})
+                cells += [format_number(call.get("calls_per_ack"), 3),
+                          format_number(call.get("mean"), 1),
+                          format_number(call.get("median"), 1)]
+            columns.append({"policy": "" if first else policy, "slot": slot,
+                            "name": name, "cells": cells,
+                            "ours": policy in data["ours"]})
+    return columns
 
 
 def long_view(data: dict, folder: Path) -> dict:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from rich.console import Console
 
-from bench.compare import plots, tables, terminal, webpage
+from bench.compare import plots, tables, webpage
 from bench.compare.tables import MISSING
 from tools.satcc_tools import graphs
 
@@ -269,7 +269,7 @@ def page(written):
 
 def console_text(data: dict, width: int = 80) -> str:
     out = io.StringIO()
-    terminal.print_tables(data, Console(file=out, width=width, color_system=None))
+    tables.print_tables(data, Console(file=out, width=width, color_system=None))
     return out.getvalue()
 
 
@@ -502,15 +502,15 @@ def test_the_answer_names_the_best_of_those_that_leave_others_their_share(full, 
             row.update(own_mbit=[5], rival_mbit=[5])
         pair, = [row for row in link["rows"] if row["policy"] == link["rival"]]
         pair.update(own_mbit=[6, 8, 9], rival_mbit=[4, 2, 5])
-    everybody = tables.sharing(data)
+    everybody = webpage.sharing(data)
     assert everybody == {row["policy"] for row in data["beside"]["links"][0]["rows"]}
     for rival_mbit, is_sharing in ((3.8, True), (3.79, False)):
         row = next(row for row in data["beside"]["links"][1]["rows"] if row["policy"] == "mtsi")
         row["rival_mbit"] = [rival_mbit, 1, 9]
-        assert ("mtsi" in tables.sharing(data)) == is_sharing
-    assert tables.sharing({**data, "beside": None}) is None
+        assert ("mtsi" in webpage.sharing(data)) == is_sharing
+    assert webpage.sharing({**data, "beside": None}) is None
     table = tables.speed_table(data["links"][0], data)
-    rows = tables.best_rows(table, everybody - {"mtsi"})
+    rows = webpage.best_rows(table, everybody - {"mtsi"})
     values = {row.name: row.cells for row in table.rows if row.kind != "ideal"}
     for asked, _, _, sharing, value in rows:
         number, = [n for n, column in enumerate(table.columns)
@@ -523,7 +523,7 @@ def test_the_answer_names_the_best_of_those_that_leave_others_their_share(full, 
     assert full_page.tables[0][0][4].split() == "best that leaves cubic its share".split()
     for column in table.columns:        # as good as each other, and worse than some other policy
         column.values.update(mtsi=[9999], cubic=[9999])
-    assert {sharing for *_, sharing, _ in tables.best_rows(table, {"mtsi", "cubic"})} == {"mtsi, cubic"}
+    assert {sharing for *_, sharing, _ in webpage.best_rows(table, {"mtsi", "cubic"})} == {"mtsi, cubic"}
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
@@ -547,7 +547,7 @@ def test_terminal_has_the_cells_of_the_page(data):
 
 def test_printing_leaves_the_console_as_it_was(data):
     console = Console(file=io.StringIO(), width=80)
-    terminal.print_tables(data, console)
+    tables.print_tables(data, console)
     assert console.width == 80
 
 
@@ -658,7 +658,7 @@ def test_cost_is_shown_per_ack_and_by_callback(full, full_page):
 def test_a_callback_without_calls_at_a_loss_has_dashes(full):
     data = json.loads(json.dumps(webpage.plain(full)))
     del data["cost"]["rows"][0]["callbacks"][2]
-    last = [row for row in tables.cost_breakdown(data) if row["name"] == "hybla_full_min_tso_segs"]
+    last = [row for row in webpage.cost_breakdown(data) if row["name"] == "hybla_full_min_tso_segs"]
     assert [row["cells"][:3] for row in last] == [["–", "–", "–"]]
 
 

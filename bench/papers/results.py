@@ -10,8 +10,8 @@ from ..measure import metrics
 from ..measure.statistics import Estimate, estimate_of, seeds_needed
 from . import plan, verdict
 from .experiment import (
-    NEVER, SETTINGS, UNCOUNTED, Cell, Claim, Experiment, Uncounted, as_list, policy_axes, reference_of,
-    value_of)
+    NEVER, SETTINGS, UNCOUNTED, WORST, Cell, Claim, Experiment, Uncounted, as_list, policy_axes,
+    reference_of, value_of)
 
 ABSENT = object()                   # marks a side without a value for a seed
 NAMED = len("build/runs/00/00000000")       # characters of a run's folder in a cause
@@ -258,13 +258,13 @@ class Results:
         """
         estimate = self.estimate(experiment, cell)
         if estimate is None and self.values(experiment, cell):
-            return Estimate(math.inf if experiment.better == "less" else -math.inf, None, 1)
+            return Estimate(WORST[experiment.better], None, 1)
         return estimate
 
     def _seeds(self, experiment: Experiment, left: Cell, right: Cell | None,
                value: float | None) -> list[tuple[float, float]]:
         """(left, right) of a claim for each seed; infinitely bad if a run did not reach the value."""
-        never = math.inf if experiment.better == "less" else -math.inf
+        never = WORST[experiment.better]
         other = self.by_seed(experiment, right) if right else {None: value}
         if experiment.statistic == "max":
             return []

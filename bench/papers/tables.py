@@ -13,7 +13,7 @@ import pydantic
 
 from ..scenario import schema
 from ..scenario.schema import Line
-from .experiment import SETTINGS
+from .experiment import SETTINGS, WORST
 from .results import null_score
 from .verdict import BLIND, FAILS, HOLDS, NOT, REPRODUCED, SAME_ORDER, UNDECIDED, UNSURE, VERDICTS
 
@@ -306,7 +306,7 @@ def contests(data: dict) -> dict[str, list[Contest]]:
                 continue
             asked_of.add(runs)
             # Policies that never reached the value come last.
-            never = -math.inf if experiment["better"] == "more" else math.inf
+            never = WORST[experiment["better"]]
             ranked = sorted(((_policy(experiment, names[0], cell),
                               never if cell["mean"] is None else cell["mean"]) for cell in cells),
                             key=lambda pair: DISTANCES[experiment["better"]](pair[1]))

@@ -744,6 +744,19 @@ def test_a_run_that_never_reached_the_value(tmp_path):
     assert claim["of"] == len(claim["pairs"]) == 2      # and it is in the claim, as the worst
 
 
+def test_a_ratio_to_nothing_exceeds_every_bound(tmp_path):
+    """Ours took all, so the ratio to the others' share has no value.  "At most three" does not hold."""
+    def change(data):
+        data.update(better="one")
+        data.pop("paper")
+        data["claim"] = [{"text": "at most three", "left": {"TCP": "Reno"}, "value": 3, "is": "less"}]
+    one = read(change)
+    values = {**VALUES, ("small", "Reno"): 2.0, ("large", "Reno"): None}
+    data = results.Results(finished(tmp_path, [one], values), [one], tmp_path).as_dict()
+    claim, = data["experiments"][0]["claims"]
+    assert [pair["verdict"] for pair in claim["pairs"]] == [verdict.HOLDS, verdict.FAILS]
+
+
 def test_a_claim_with_an_unmeasured_pair_has_no_verdict(tmp_path):
     one = read()
     data = results.Results(finished(tmp_path, [one], left_out=1), [one], tmp_path).as_dict()

@@ -287,11 +287,11 @@ class Flow(schema.Table):
             raise ValueError("exactly one of bytes and seconds")
         needs = {"udp": ("seconds", "rate_mbit"), "background": ("seconds", "rate_mbit", "law"),
                  "requests": ("law", "count"), "page": ("objects",)}.get(self.tool, ())
+        may = {"flow": ("bytes", "seconds"),
+               "iperf3": ("bytes", "seconds", "rate_mbit")}.get(self.tool, ())
         for name in ("bytes", "seconds", "rate_mbit", "law", "count", "objects"):
             given, known = bool(getattr(self, name)), name in needs
-            if (self.tool, name) == ("iperf3", "rate_mbit"):
-                continue
-            if given != known and (needs or name not in ("bytes", "seconds")):
+            if given != known and name not in may:
                 raise ValueError(f"tool {self.tool} {'needs' if known else 'has no'} {name}")
         if self.pause_ms and (self.seconds or self.tool != "flow"):
             raise ValueError("pause_ms is for bytes and the tool flow")

@@ -127,13 +127,13 @@ def test_two_flows_share_though_one_had_a_loss(lab):
     assert min(one, other) > max(one, other) / 2
 
 
-def beside_cubic(**gateway):
+def beside_cubic():
     """A flow, and from 10 s on a cubic flow, at 10 Mbit/s and 100 ms with a queue of one BDP."""
     delay = {"delay_ms": 50}
     return scenario.from_dict({
         "title": "beside cubic", "captures": ["sender"],
         "flow": [{"cc": CC, "seconds": 30}, {"cc": "cubic", "seconds": 20, "start_s": 10}],
-        "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1}, **gateway},
+        "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1}},
                 {"name": "satellite", "forward": delay, "reverse": delay}]})
 
 

@@ -7,12 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
+from bench.lab.play import Lab
 from bench.measure import flow_view
 from bench.oracle import calls
 from bench.oracle.calls import CONG_CONTROL, CWR, LOSS, OPEN, RECOVERY, SET_STATE, SSTHRESH, UNDO
 from bench.oracle.core import SYN_SENT
+from bench.papers import cell, experiment, plan
 from bench.scenario.scenario import Flow
-from selftests.conftest import long
+from selftests.conftest import KERNEL, long
 from selftests.lab import decisions as account
 from selftests.lab.situations import BURST, from_then_on, tail_losses
 
@@ -373,12 +375,12 @@ def test_four_flows_share(lab, geo):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("queue_bdp, most", [(1, 1), (0.1, 6)])
-def test_two_beside_two_cubic(lab, geo, queue_bdp, most):
-    """At 250 ms two of them get at most `most` times what two cubic flows get, without a loss but the
-    queue's.  In the short queue eight runs had 2.7 to 5.1 times as much; bbr has 26 to 73 times."""
-    transfer = geo(CC, rate_mbit=10, rtt_ms=250, queue_bdp=queue_bdp, seconds=90, trace=[])
-    transfer = dataclasses.replace(transfer, flows=tuple(
-        Flow(cc, seconds=90) for cc in (CC, CC, "cubic", "cubic")))
-    [got] = shares(lab, transfer, seeds=(1,))
-    assert sum(got[:2]) <= most * sum(got[2:]), got
+@pytest.mark.parametrize("queue, most", [("1 BDP", 1), ("0.1 BDP", 4.5)])
+def test_two_beside_two_cubic(queue, most):
+    """At 250 ms two of them get at most `most` times what two cubic flows get: the median of three seeds
+    of the goal's cell, whose ACKs have jitter.  In the short queue six runs had 2.8 to 5.1 times."""
+    goal, = (one for one in experiment.load_all(["satcc"]) if one.name == "two-beside-two")
+    flows, = goal.matching({"queue": queue, "TCP": CC})
+    lab = Lab(KERNEL, plan.extras([goal]))
+    ratios = [cell.value_of(lab, goal, flows, seed)[0] for seed in range(3)]
+    assert np.median(ratios) <= most, ratios

@@ -253,12 +253,11 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_CUBIC_MAX_MS	BIT(20)		/* its third power is 2^60 */
 
 /* The least W that is not paced in SHARED. Paced segments come one by one. In a full queue they
- * find room more often than CUBIC's pairs, which an ACK releases. At 25, 40 and 100 ms a paced
- * flow has 1.47, 1.02 and 1.35 of an equal share beside one CUBIC flow, and 1.39, .98 and 1.70
- * beside four. Without pacing it has 1.10, .98 and 1.03, and 1.21, .83 and .99. A small W is
- * paced, because pairs are coarse there: without pacing at any W, Jain's index of ten flows at
- * 10 Mbit/s and 40 ms is .64, and with 16 it is .99 (lab, queue of 1 BDP; beside CUBIC the ACKs
- * have jitter).
+ * find room more often than CUBIC's pairs, which an ACK releases. At 25 and 100 ms a paced flow
+ * has 1.47 and 1.35 of an equal share beside one CUBIC flow, and 1.39 and 1.70 beside four.
+ * Without pacing it has at most 1.10 and 1.23. A small W is paced, because pairs are coarse
+ * there: without pacing at any W, Jain's index of ten flows at 10 Mbit/s and 40 ms is .64, and
+ * with 16 it is .99 (lab, queue of 1 BDP; beside CUBIC the ACKs have jitter).
  */
 #define SATCC_CLOCK_W		16
 

@@ -128,11 +128,11 @@ def test_two_flows_share_though_one_had_a_loss(lab):
 
 
 def beside_cubic():
-    """A flow, and from 10 s on a cubic flow, at 10 Mbit/s and 100 ms with a queue of one BDP."""
+    """A flow, and from 8 s on a cubic flow, at 10 Mbit/s and 100 ms with a queue of one BDP."""
     delay = {"delay_ms": 50}
     return scenario.from_dict({
         "title": "beside cubic", "captures": ["sender"],
-        "flow": [{"cc": CC, "seconds": 30}, {"cc": "cubic", "seconds": 20, "start_s": 10}],
+        "flow": [{"cc": CC, "seconds": 20}, {"cc": "cubic", "seconds": 12, "start_s": 8}],
         "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1}},
                 {"name": "satellite", "forward": delay, "reverse": delay}]})
 
@@ -150,7 +150,7 @@ def test_acks_clock_it_among_others_and_a_timer_alone(lab):
     paced = {call.new.mode: call.pacing_status for call in acks(calls.of_run(run, {CC})[CC])
              if call.new.mode != START and not call.new.ramp}
     assert paced == {ALONE: 1, SHARED: 0}
-    assert pairs_of(run, 5, 10) < 0.05 and pairs_of(run, 20, 30) > 0.4
+    assert pairs_of(run, 4, 8) < 0.05 and pairs_of(run, 14, 20) > 0.4
 
 
 def test_a_programs_pacing_rate_holds_among_others():

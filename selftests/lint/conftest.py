@@ -11,7 +11,7 @@ HERE = Path(__file__).resolve().parent
 KERNEL = "6.1"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def release():
     """The kernel whose packaged headers the modules are built with; fetched when first needed."""
     return packages.kernel_release(KERNEL)

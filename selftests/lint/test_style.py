@@ -72,9 +72,19 @@ def no_finding(output):
     assert not findings, "\n".join(findings)
 
 
-def test_modules_build_without_a_warning(release, tmp_path):
-    """W=1, and sparse (C=2) on every file."""
-    no_finding(build(release, tmp_path, "W=1", "C=2", "KCFLAGS=-Werror"))
+@pytest.fixture(scope="module")
+def elsewhere(release, tmp_path_factory):
+    """(folder, output) of the modules built in another folder as the lab builds them, and with W=1 and
+    sparse (C=2) on every file."""
+    folder = tmp_path_factory.mktemp("there") / "deeper"
+    folder.mkdir()
+    flags, *others = image.module_flags(folder)
+    return folder, build(release, folder, f"{flags} -Werror", *others, "W=1", "C=2")
+
+
+def test_modules_build_without_a_warning(elsewhere):
+    _, output = elsewhere
+    no_finding(output)
 
 
 def test_calibration_builds_without_a_warning(release, tmp_path):
@@ -84,15 +94,12 @@ def test_calibration_builds_without_a_warning(release, tmp_path):
     no_finding(kbuild(release, tmp_path, "W=1", "C=2", "KCFLAGS=-Werror"))
 
 
-def test_modules_build_the_same_anywhere(release, tmp_path):
+def test_modules_build_the_same_anywhere(release, elsewhere):
     """Built by the lab and in another folder, stripped as the lab strips them: the same bytes.  The
     build ID, which stays in them, is of the debug information too: that names no folder of this
     clone."""
-    elsewhere = tmp_path / "there/deeper"
-    elsewhere.mkdir(parents=True)
-    build(release, elsewhere, *image.module_flags(elsewhere))
     builds = []
-    for folder in (image.build_modules(release), elsewhere):
+    for folder in (image.build_modules(release), elsewhere[0]):
         builds.append({path.name: image.stripped(path) for path in folder.glob("*/*.ko")})
         assert [path.name for path in folder.glob("*/*.ko")
                 if str(TOP).encode() in path.read_bytes()] == []

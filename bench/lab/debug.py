@@ -23,9 +23,9 @@ class Stub:
     socket: Path
     script: Path
 
-    def arguments(self) -> list[str]:
-        """Arguments for the emulator, which then waits until gdb continues it."""
-        return ["-S", "-gdb", f"unix:path={self.socket},server=on,wait=off"]
+    def command(self) -> str:
+        """The emulator's command that opens the socket.  The paused machine then waits for gdb."""
+        return f"gdbserver unix:path={self.socket},server=on,wait=off"
 
 
 def prepare(guest: image.Image) -> Stub:

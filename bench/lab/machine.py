@@ -46,6 +46,8 @@ from ..paths import BUILD, scratch_prefix
 from .image import Image
 
 QEMU = "qemu-system-x86_64"
+MEMORY, DEVICES = "memory", "devices.qcow2"         # the files of a saved state
+MEMORY_APART = "x-ignore-shared"                    # the emulator's name for a state without the memory
 MEMORY_MB = 512
 EXTRAS_MEMORY_MB = 1024     # the file system has 230 MB of programs; unpacking needs that twice
 KEPT_STATES = 8
@@ -124,15 +126,20 @@ def _tool(*command: str) -> str:
         raise LabError(f"{command[0]} failed: {error.stderr.strip()}") from None
 
 
-def _command(image: Image, console: Path, scratch: Path, monitor: int, mode: str, extra: list,
-             recorded: bool) -> list[str]:
+def _command(image: Image, console: Path, scratch: Path, memory: Path, monitor: int, mode: str,
+             extra: list, recorded: bool) -> list[str]:
+    # A booting machine writes its memory to the file.  A restored one keeps its changes for itself.
+    shared = "on" if memory.parent == scratch else "off"
+    backend = f"memory-backend-file,id=memory,size={memory_mb(image)}M,mem-path={memory},share={shared}"
     return [
-        QEMU, *settings(image, recorded), "-kernel", str(image.vmlinuz), "-initrd", str(image.initramfs),
+        QEMU, *settings(image, recorded),
+        "-object", backend, "-machine", "memory-backend=memory",
+        "-kernel", str(image.vmlinuz), "-initrd", str(image.initramfs),
         "-serial", f"file:{console}",
         "-chardev", f"file,id=results,path={scratch}/results.tar",
         "-device", "virtserialport,chardev=results,name=satcc.results",
         # The guest does not use this disk; the emulator saves machine states in it.
-        "-drive", f"file={scratch}/state.qcow2,if=none,id=state",
+        "-drive", f"file={scratch}/{DEVICES},if=none,id=state",
         "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", f"chardev=monitor,mode={mode}",
         *extra,
     ]
@@ -240,7 +247,7 @@ class Monitor(Channel):
 
 
 class Prompt(Channel):
-    """The machine's monitor for people.  It only answers ask_time().
+    """The machine's monitor for people.
 
     A run uses it, because the emulator serves QMP by one more thread, which each timer of the guest
     wakes: 40 virtual seconds of a 10 Mbit/s flow take 8.0 s with this monitor and 9.3 s with QMP.
@@ -254,6 +261,15 @@ class Prompt(Channel):
         super().__init__(connected)
         self._time = None
         self._wait(lambda: b"(qemu)" in self._received, "start")
+
+    def __call__(self, command: str):
+        """Run a command.  Raises LabError if it prints more than that it waits for gdb."""
+        self._received = b""
+        self._write(f"{command}\n")
+        self._wait(lambda: self._received.endswith(b"(qemu) "), command)
+        printed = self._received.decode().partition("\n")[2].removesuffix("(qemu) ").strip()
+        if printed and not printed.startswith("Waiting for gdb"):
+            raise LabError(f"the emulator refused {command}: {printed}")
 
     def ask_time(self):
         self._received, self._time = b"", None
@@ -323,7 +339,8 @@ class Machine(contextlib.AbstractContextManager):
             (BUILD / "lab").mkdir(parents=True, exist_ok=True)
             self.scratch = Path(tempfile.mkdtemp(prefix=scratch_prefix("machine"), dir=BUILD / "lab"))
             stack.callback(shutil.rmtree, self.scratch, ignore_errors=True)
-            self.state = self.scratch / "state.qcow2"
+            self.devices = self.scratch / DEVICES
+            self.memory = (state or self.scratch) / MEMORY
             self.results = self.scratch / "results.tar"
             self._errors = self.scratch / "errors"
             self.console = console
@@ -332,14 +349,14 @@ class Machine(contextlib.AbstractContextManager):
             console.parent.mkdir(parents=True, exist_ok=True)
             console.write_bytes(b"")
             if state:
-                shutil.copyfile(state, self.state)
+                shutil.copyfile(state / DEVICES, self.devices)
             else:
-                _tool("qemu-img", "create", "-q", "-f", "qcow2", str(self.state), "1M")
+                _tool("qemu-img", "create", "-q", "-f", "qcow2", str(self.devices), "1M")
             cpu = stack.enter_context(_own_cpu())
             ours, theirs = socket.socketpair()
             with theirs:
-                command = _command(image, console, self.scratch, theirs.fileno(), speaks.mode,
-                                   list(extra), recorded)
+                command = _command(image, console, self.scratch, self.memory, theirs.fileno(),
+                                   speaks.mode, list(extra), recorded)
                 try:
                     self.process = subprocess.Popen(
                         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -410,7 +427,7 @@ class Machine(contextlib.AbstractContextManager):
 
     def fingerprint(self) -> str:
         """Hash of a paused machine's memory, and of the state of its processor and devices."""
-        memory, devices = self.scratch / "memory", self.scratch / "devices"
+        memory, devices = self.scratch / "dump", self.scratch / "devices"
         self.monitor("pmemsave", val=0, size=self.memory_mb << 20, filename=str(memory))
         self.monitor("xen-save-devices-state", filename=str(devices), live=False)
         # Two parts of the state differ between runs and do not belong to the guest: the host's clocks,
@@ -454,7 +471,10 @@ def _own_cpu():
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The saved state of a machine that is ready to take a job."""
+    """The saved state of a machine that is ready to take a job.
+
+    state: a folder with `memory`, the machine's memory, and `devices.qcow2`, all the rest.
+    """
 
     image: Image
     state: Path
@@ -467,26 +487,26 @@ def snapshot(image: Image, recorded: bool = True) -> Snapshot:
 
     recorded: as for settings().
     """
-    inputs = "\n".join([image.identity, *emulator(), *settings(image, recorded)])
+    inputs = "\n".join([image.identity, *emulator(), *settings(image, recorded), MEMORY, DEVICES])
     key = f"{image.release}-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = BUILD / "lab" / key
-    state, about = folder / "state.qcow2", folder / "about.json"
+    about = folder / "about.json"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not about.exists():
             began = time.monotonic()
-            _boot(image, folder / "console.log", state, recorded)
+            boot(image, folder, recorded)
             partial = about.with_suffix(".part")
             partial.write_text(json.dumps({"boot_wall_s": time.monotonic() - began}))
             partial.rename(about)
             _forget_old(folder.parent)
     os.utime(folder)
-    return Snapshot(image, state, json.loads(about.read_text())["boot_wall_s"], recorded)
+    return Snapshot(image, folder, json.loads(about.read_text())["boot_wall_s"], recorded)
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove all states but those used last.  Each has 200 MB, and every build of a module adds one."""
+    """Remove all states but those used last.  Each has 150 MB, and every build of a module adds one."""
     def last_used_first(paths):
         return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
 
@@ -497,22 +517,29 @@ def _forget_old(folder: Path) -> None:
         initramfs.unlink()
 
 
-def _boot(image: Image, console: Path, state: Path, recorded: bool = True) -> None:
-    free = shutil.disk_usage(state.parent).free
+def boot(image: Image, folder: Path, recorded: bool = True) -> None:
+    """Boot an image and save the machine's state in a folder, with its console in `console.log`.
+
+    The memory is not in the emulator's snapshot.  A run maps the file and keeps what it changes for
+    itself, so restoring reads and copies only what the run touches.  Raises LabError.
+    """
+    console = folder / "console.log"
+    free = shutil.disk_usage(folder).free
     needed = 2 * memory_mb(image)
     if free < needed << 20:
-        raise LabError(f"{state.parent} has {free >> 20} MB free; a machine state needs {needed}")
+        raise LabError(f"{folder} has {free >> 20} MB free; a machine state needs {needed}")
     with Machine(image, console, recorded=recorded) as machine:
         try:
             machine.wait_until_booted()
+            machine.monitor("migrate-set-capabilities", capabilities=[
+                {"capability": MEMORY_APART, "state": True}])
             answer = machine.monitor("human-monitor-command", **{"command-line": "savevm ready"})
             if answer.strip():
                 raise LabError(f"the machine's state could not be saved: {answer.strip()}")
             machine.monitor("quit")
             machine.wait(lambda: machine.process.poll() is not None)
-            partial = state.with_suffix(".part")
-            shutil.copyfile(machine.state, partial)
-            partial.rename(state)
+            for path in (machine.memory, machine.devices):
+                path.rename(folder / path.name)
         except LabError as error:
             raise LabError(f"boot of {image.release}: {error}; console: {console}") from None
 
@@ -567,11 +594,13 @@ def run_job(snap: Snapshot, files: dict[str, bytes], console: Path, on_progress=
         job.write(_pack(files))
         job.flush()
         began = time.monotonic()
-        extra = ["-fw_cfg", f"name=opt/satcc/job,file={job.name}",
-                 "-loadvm", "ready", *(stub.arguments() if stub else [])]
+        extra = ["-fw_cfg", f"name=opt/satcc/job,file={job.name}", "-S"]
         with Machine(snap.image, console, snap.state, extra, snap.recorded) as machine:
             machine.may_be_held = bool(stub)
             try:
+                for command in (f"migrate_set_capability {MEMORY_APART} on", "loadvm ready",
+                                stub.command() if stub else "cont"):
+                    machine.monitor(command)
                 machine.wait(lambda: "satcc: started" in machine.console_text())
                 started = time.monotonic()
                 marks = {}

@@ -2,12 +2,15 @@
 """The lab itself: that a run repeats, that the link is the one asked for, and how it fails."""
 
 import dataclasses
+import hashlib
 import itertools
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import types
 
@@ -17,7 +20,7 @@ import pytest
 from bench import paths
 from bench.compare import geo as geo_suite
 from bench.errors import LabError
-from bench.lab import image, machine, packages
+from bench.lab import debug, image, machine, packages
 from bench.measure import flow_view
 from bench.record.run import traffic_hash
 from selftests.conftest import KERNEL, long
@@ -148,11 +151,44 @@ def test_a_run_does_not_see_the_monitor(lab, lossy, asked_at_every_look):
 
 @pytest.mark.long
 def test_a_new_boot_gives_the_same_packets(lab, lossy, tmp_path):
-    state = tmp_path / "state.qcow2"
-    machine._boot(lab.image, tmp_path / "console.log", state)
-    again = dataclasses.replace(lab.snapshot, state=state)
+    machine.boot(lab.image, tmp_path)
+    again = dataclasses.replace(lab.snapshot, state=tmp_path)
     files = machine.run_job(again, lab.job(lossy, {}), tmp_path / "run.log").files
     assert traffic_hash(files) == lab.run(lossy).hash
+
+
+def test_a_run_leaves_the_saved_memory_as_it_is(lab):
+    """Runs at the same time map the same file."""
+    saved = lab.snapshot.state / machine.MEMORY
+    before = hashlib.sha256(saved.read_bytes()).digest()
+    machine.run_job(lab.snapshot, {"run": b"dd if=/dev/zero of=/run/out/much bs=1M count=20 2>&1\n"},
+                    paths.BUILD / "log" / "memory.log")
+    assert hashlib.sha256(saved.read_bytes()).digest() == before
+
+
+@pytest.mark.long
+def test_a_machine_waits_for_gdb(lab, tmp_path):
+    """Restored but paused, until gdb lets it go on: here by D, which detaches."""
+    stub = debug.Stub(tmp_path / "socket", tmp_path / "attach.gdb")
+    states = []
+
+    def attach():
+        while not stub.socket.exists():
+            time.sleep(0.05)
+        with socket.socket(socket.AF_UNIX) as gdb:
+            gdb.connect(str(stub.socket))
+            states.append((tmp_path / "console.log").read_text())
+            gdb.sendall(b"+$D#44")
+            while gdb.recv(100):
+                pass
+
+    attached = threading.Thread(target=attach)
+    attached.start()
+    snapshot = machine.snapshot(lab.image, recorded=False)
+    files = machine.run_job(snapshot, {"run": b"echo 1 > /run/out/done"}, tmp_path / "console.log",
+                            stub=stub).files
+    attached.join()
+    assert files["done"] == b"1\n" and states == [""]
 
 
 @pytest.mark.parametrize("rate_mbit", [2, 10])

@@ -441,7 +441,8 @@ def filled(flow, packets):
     cwnd is the limit from the moment when the flight fills it until, a flight later, a segment leaves
     without filling it.  In slow start half of cwnd is enough.  A flight counts as full if it is less
     than a burst below cwnd, or below what the policy's own rule asks for.  Lost segments count as in
-    flight, since the capture does not show which segments the sender takes for lost.
+    flight, since the capture does not show which segments the sender takes for lost.  In CWR and
+    Recovery the core reduces cwnd to the flight, without a record, so there each flight counts as full.
     """
     grown = (flow.call != INIT) & (flow.call != CWND_EVENT) & (flow.call != UNDO) \
         & (flow.cwnd > flow.cwnd_old) & flow.established \
@@ -459,9 +460,11 @@ def filled(flow, packets):
     # policy may take over a window that was filled before.
     socket = flow.socket
     k = np.searchsorted(socket.t, times, side="right") - 1
-    cwnd = np.minimum(socket.cwnd[np.maximum(k, 0)],
-                      socket.cwnd_old[np.minimum(k + 1, len(socket) - 1)])
-    full = sent - gone >= cwnd - burst(socket)[np.maximum(k, 0)] - may_be_missing(flow.policy, cwnd)
+    after = np.minimum(k + 1, len(socket) - 1)
+    cwnd = np.minimum(socket.cwnd[np.maximum(k, 0)], socket.cwnd_old[after])
+    reduced = np.isin(socket.ca_state[after], (CWR, RECOVERY)) & (socket.call[after] != CONG_CONTROL)
+    full = reduced | (
+        sent - gone >= cwnd - burst(socket)[np.maximum(k, 0)] - may_be_missing(flow.policy, cwnd))
     limit, most, until = False, 0, 0
     limits, mosts = [], []
     for covered_, sent_, full_, ack in zip(

@@ -170,11 +170,12 @@ def test_a_run_leaves_the_saved_memory_as_it_is(lab):
 def test_a_machine_waits_for_gdb(lab, tmp_path):
     """Restored but paused, until gdb lets it go on: here by D, which detaches."""
     stub = debug.Stub(tmp_path / "socket", tmp_path / "attach.gdb")
-    states = []
+    states, ended = [], threading.Event()
 
     def attach():
         while not stub.socket.exists():
-            time.sleep(0.05)
+            if ended.wait(0.05):
+                return
         with socket.socket(socket.AF_UNIX) as gdb:
             gdb.connect(str(stub.socket))
             states.append((tmp_path / "console.log").read_text())
@@ -187,6 +188,7 @@ def test_a_machine_waits_for_gdb(lab, tmp_path):
     snapshot = machine.snapshot(lab.image, recorded=False)
     files = machine.run_job(snapshot, {"run": b"echo 1 > /run/out/done"}, tmp_path / "console.log",
                             stub=stub).files
+    ended.set()
     attached.join()
     assert files["done"] == b"1\n" and states == [""]
 

@@ -487,6 +487,7 @@ def snapshot(image: Image, recorded: bool = True) -> Snapshot:
 
     recorded: as for settings().
     """
+    # The names of the files change with their format.
     inputs = "\n".join([image.identity, *emulator(), *settings(image, recorded), MEMORY, DEVICES])
     key = f"{image.release}-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = BUILD / "lab" / key

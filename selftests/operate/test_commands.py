@@ -11,13 +11,14 @@ import sys
 import jsonschema
 import pytest
 
-from selftests.operate.net import SATCC, TOP, run
+from selftests.operate.net import SATCC, TOP, namespaces, run
 from selftests.operate.test_bpf import plant_loader
 from selftests.operate.test_choose import RECORDED
 from selftests.operate.test_completion import levels
 from tools.satcc_operate import cli
 
 PREFIX = "203.0.113.0/24"
+SAVED = "etc/satcc/routes.json"
 PATH = ("--rate", "10mbit", "--rtt", "600ms")
 # Words that succeed on the host below.
 SUCCEED = {
@@ -33,18 +34,35 @@ NEEDS = {"status": "ss", "doctor": "ss", "metrics": "ss", "choose": "iperf3",
          **{name: "ip" for name in SUCCEED if name.startswith("route")}}
 
 
+def plant_root(net, folder):
+    """A file system for the commands, with a module and an object of the pack's."""
+    net.root = folder
+    folder.mkdir()
+    (folder / "proc").symlink_to("/proc")
+    plant_module(folder)
+    plant_loader(folder, {"mtsi": {}})
+
+
+@pytest.fixture(scope="module")
+def planted(can_use_namespaces, tmp_path_factory):
+    """(the file that satcc saved, ip's words for the route in effect) of `host`, from satcc once."""
+    with namespaces("-planted") as net:
+        plant_root(net, tmp_path_factory.mktemp("planted") / "root")
+        net.satcc("route", "add", "2001:db8:1::/48", "cubic", check=True)
+        net.satcc("route", "save", check=True)
+        commands = net.satcc("route", "add", PREFIX, "cubic", "--dry-run", check=True).stdout
+        return (net.root / SAVED).read_text(), [line.split()[1:] for line in commands.splitlines()]
+
+
 @pytest.fixture
-def host(net, tmp_path):
+def host(net, planted, tmp_path):
     """One route of satcc's in effect, another in the file, and a file system of the test's own."""
-    net.root = tmp_path / "root"
-    net.root.mkdir()
-    (net.root / "proc").symlink_to("/proc")
-    plant_module(net.root)
-    plant_loader(net.root, {"mtsi": {}})
-    net.satcc("route", "add", "2001:db8:1::/48", "cubic", check=True)
-    net.satcc("route", "save", check=True)
-    net.satcc("route", "flush", check=True)
-    net.satcc("route", "add", PREFIX, "cubic", check=True)
+    saved, commands = planted
+    plant_root(net, tmp_path / "root")
+    (net.root / SAVED).parent.mkdir(parents=True)
+    (net.root / SAVED).write_text(saved)
+    for words in commands:
+        net.ip(*words)
     return net
 
 
@@ -111,7 +129,7 @@ def test_a_dry_run_prints_and_changes_nothing(host, name):
     assert state(host) == before
     if name == "route save":            # what would be in the file
         host.satcc("route", "save", check=True)
-        assert done.stdout == (host.root / "etc/satcc/routes.json").read_text()
+        assert done.stdout == (host.root / SAVED).read_text()
         return
     commands = done.stdout.splitlines()
     assert commands and all(line.startswith("ip -") for line in commands)

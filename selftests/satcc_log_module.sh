@@ -16,6 +16,7 @@ T=$TRACING/instances/satcc-$$
 NS=satcc-$$
 EVENTS="segment_sent ack_received cwnd_changed cc_call"
 PARAMETERS=/sys/module/$MODULE/parameters
+ROUNDS=${ROUNDS:-10}          # of loading and unloading in use
 
 [ "$(id -u)" = 0 ] || skip_all "needs root"
 for program in ip ss iperf3 modprobe rmmod; do
@@ -132,7 +133,7 @@ is_refused_a_filter() { ! echo 'nosuch == 1' > "$T/events/satcc/segment_sent/fil
 
 # With its events on and connections under way.
 comes_and_goes() {
-	for _ in $(seq 10); do
+	for _ in $(seq "$ROUNDS"); do
 		load && on segment_sent && on ack_received && on cwnd_changed && sleep 0.3 &&
 			rmmod $MODULE && no_hooks || return 1
 	done
@@ -175,7 +176,7 @@ check "nothing was lost" nothing_lost
 check "an unknown name is refused, at load too" unknown_name_is_refused
 check "a congestion control stays loaded while it is named" named_stays_loaded
 load
-check "unloads while in use, ten times" eval "rmmod $MODULE && comes_and_goes"
+check "unloads while in use, $ROUNDS times" eval "rmmod $MODULE && comes_and_goes"
 check "unloads while two trace" goes_while_another_traces
 check "connections go on" still_sends
 [ "$(splats)" = "$splats_before" ] || { echo "# the kernel log has new warnings"; exit 1; }

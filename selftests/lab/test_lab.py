@@ -193,7 +193,7 @@ def test_a_machine_waits_for_gdb(lab, tmp_path):
     assert files["done"] == b"1\n" and states == [""]
 
 
-@pytest.mark.parametrize("rate_mbit", [2, 10])
+@pytest.mark.parametrize("rate_mbit", [2, long(10)])
 def test_bottleneck_sends_at_its_rate(lab, geo, rate_mbit):
     """Between any two frames while it is busy: the rate, within 0.1 %."""
     run = lab.run(geo("cubic", rate_mbit=rate_mbit, seconds=20, captures=["bottleneck"]))
@@ -375,10 +375,13 @@ def test_an_unknown_kernel_is_refused():
         packages.kernel_release("9.9")
 
 
-@pytest.mark.parametrize("arguments", [
-    ["run", "bench/scenarios/geo-10mbit.toml", "--seed", "4711", "--cc", "cubic"], []],
-    ids=["one run", "comparison"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+ONE_RUN = ["run", "bench/scenarios/geo-10mbit.toml", "--seed", "4711", "--cc", "cubic"]
+
+
+@pytest.mark.parametrize("arguments, number", [
+    (ONE_RUN, signal.SIGINT), ([], signal.SIGTERM),
+    long(ONE_RUN, signal.SIGTERM), long([], signal.SIGINT)],
+    ids=["one run-2", "comparison-15", "one run-15", "comparison-2"])
 def test_interrupt_leaves_nothing(lab, arguments, number):
     """Ctrl-C: exit 130, no emulator, no scratch folder, no half-written run."""
     bench = subprocess.Popen(

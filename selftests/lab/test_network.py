@@ -18,7 +18,7 @@ from bench.oracle import calls
 from bench.record import pcap
 from bench.scenario import traffic
 from bench.scenario.scenario import FIRST_PORT, Red, from_dict
-from selftests.conftest import KERNEL
+from selftests.conftest import KERNEL, long
 
 pytestmark = pytest.mark.lab
 
@@ -177,7 +177,7 @@ def test_a_rate_changes(papers):
     assert run.qdisc("r2", "pfifo")["drops"] > 0
 
 
-@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("family", [4, long(6)])
 def test_the_proxy_splits(papers, family):
     """The sender has done in a fraction of what the satellite takes; every byte arrives, from the
     sender's address, under the congestion control of the proxy's route."""
@@ -335,7 +335,8 @@ BEYOND = {
 }
 
 
-@pytest.mark.parametrize("name", BEYOND)
+@pytest.mark.parametrize("name", [
+    "routes and sysctls", "a host beside the line", long("nothing"), long("a satellite's link")])
 def test_the_saved_topology_and_what_a_run_adds_are_the_topology(papers, tmp_path, geo, name):
     """The kernel reports the same network as of a run that sets up all of it."""
     transfer = geo("cubic", bytes=1000, **BEYOND[name])

@@ -62,7 +62,7 @@ def test_twenty_runs_one_hash(lab, geo):
     assert len({lab.run(short, use_cache=False).hash for _ in range(20)}) == 1
 
 
-@pytest.mark.parametrize("cc", ["satcc", long("hybla_full"), long("westwood_abse"), "cubic"])
+@pytest.mark.parametrize("cc", ["satcc", *map(long, ("hybla_full", "westwood_abse", "cubic"))])
 def test_without_chance_another_seed_gives_the_same_result(lab, geo, cc):
     """So one run is enough where Scenario.has_chance is false."""
     scenarios = [dataclasses.replace(geo(cc, seconds=10), seed=seed) for seed in (1, 2)]

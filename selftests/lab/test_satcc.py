@@ -14,7 +14,7 @@ from bench.oracle.calls import (
     CONG_CONTROL, CWND_EVENT, CWR, LOSS, RECOVERY, SET_STATE, TX_START, TX_START_EVENT)
 from bench.scenario import scenario
 from bench.scenario.scenario import FIRST_PORT
-from selftests.conftest import KERNEL
+from selftests.conftest import KERNEL, long
 from selftests.lab.situations import from_then_on, narrow_return
 
 pytestmark = pytest.mark.lab
@@ -182,7 +182,7 @@ def test_ten_flows_leave_none_out(lab):
     assert min(shares) > sum(shares) / 10 / 4
 
 
-@pytest.mark.parametrize("rate_mbit, queue_bdp, drops", [(4, 2, False), (2, 0.5, True)])
+@pytest.mark.parametrize("rate_mbit, queue_bdp, drops", [long(4, 2, False), (2, 0.5, True)])
 def test_another_flows_queue_is_shared(lab, geo, rate_mbit, queue_bdp, drops):
     """The link falls from 10 Mbit/s to 4, so the RTT grows by 25 ms and more though W does not; or to 2,
     and the queue drops segments.  The flow enters SHARED, before its sixth round trip with a queue."""

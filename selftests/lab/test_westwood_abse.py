@@ -39,7 +39,7 @@ def calls_of(run, *kinds):
 
 # -- the estimate against the path ----------------------------------------------
 
-@pytest.mark.parametrize("rate_mbit, rtt_ms", [(2, 600), long(2, 250), (10, 100)])
+@pytest.mark.parametrize("rate_mbit, rtt_ms", [(2, 600), long(2, 250), long(10, 100)])
 def test_steady_estimate_is_the_paths_rate(lab, geo, rate_mbit, rtt_ms):
     """While the queue is never empty RE is the bottleneck's rate within 3 %, the filter within 10 %, and
     b what fills the path without a queue: the medians."""

@@ -238,7 +238,8 @@ def test_missing_headers_are_one_line(clone, target):
                       "linux-headers-1.2.3-nosuch or set KDIR"]
 
 
-@pytest.mark.parametrize("times", [1, long(2)])
+@pytest.mark.long
+@pytest.mark.parametrize("times", [1, 2])
 def test_dkms_builds_installs_and_removes_all(clone, release, tmp_path, times):
     """dkms itself, on trees of its own; a second time over the first."""
     tree, source, target = (tmp_path / name for name in ("tree", "src", "modules"))

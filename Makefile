@@ -266,8 +266,8 @@ bpf-compare:
 	@$(PYTHON) -m bench pairs $(SERIES) $(if $(SEEDS),--seeds $(SEEDS))
 
 # loadfile runs all tests of a file in one process.  One process more than processors: each waits at times
-# for a lock, a download or a connection.  Python keeps its bytecode, since the tests start tools/satcc a
-# thousand times; it is in build/, because root and a user may take turns in the tree.
+# for a lock, a download or a connection.  Python keeps its bytecode, since the tests start tools/satcc
+# in each of some hundred cases; it is in build/, because root and a user may take turns in the tree.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/build/bytecode \
 	$(PYTHON) -m pytest -c selftests/pytest.ini -p no:cacheprovider -q \
 	-n $(or $(CORES),$(shell expr $$(nproc) + 1)) --dist loadfile

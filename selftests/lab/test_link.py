@@ -12,7 +12,7 @@ from bench.lab.play import Lab
 from bench.measure import calibrate, flow_view
 from bench.lab import satlink
 from bench.scenario import satellite, scenario
-from selftests.conftest import KERNEL
+from selftests.conftest import KERNEL, long
 
 pytestmark = pytest.mark.lab
 
@@ -28,12 +28,12 @@ def papers_lab():
 
 
 # Those that `make check` plays. `make papers` and `make goals` play all before they use such a link.
-EVERYDAY = ("rate", "delay", "queue", "losses", "demand")
+EVERYDAY = (calibrate.rate, calibrate.delay, calibrate.queue, calibrate.losses, calibrate.demand)
 
 
 @pytest.mark.parametrize("check", [
-    pytest.param(check, id=check.__name__, marks=() if check.__name__ in EVERYDAY else pytest.mark.long)
-    for check in calibrate.CHECKS])
+    check if check in EVERYDAY else long(check) for check in calibrate.CHECKS],
+    ids=lambda check: check.__name__)
 def test_calibrated(papers_lab, check):
     """The short form of python3 -m bench calibrate --full."""
     wrong = [str(row) for row in check(papers_lab, calibrate.SHORT) if not row.passed]

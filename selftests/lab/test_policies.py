@@ -162,7 +162,7 @@ OF_SATCCS_TESTS = {"loss", "timeout", "idle", "ecn", "no_sack", "rtt_up"}
 
 
 @pytest.mark.parametrize("name, cc", [
-    long(*case.values) if case.values in {(name, "satcc") for name in OF_SATCCS_TESTS} else case
+    long(*case.values) if case.values[1] == "satcc" and case.values[0] in OF_SATCCS_TESTS else case
     for case in pairs_in_turn(list(itertools.product(SITUATIONS, POLICIES)), always=["satcc"])])
 def test_situation(lab, geo, cc, name):
     transfer, proof = SITUATIONS[name]

@@ -183,7 +183,7 @@ def played(returns):
     return play
 
 
-# `make check` plays these: the two policies whose window depends on when ACKs come.
+# `make check` plays these: the two policies on cong_control, one on each link.
 EVERYDAY = {("satcc", "200 ms"), ("westwood_abse", "slots of 45 ms")}
 CASES = [case if case in EVERYDAY else long(*case) for case in itertools.product(POLICIES, RETURNS)]
 # Of what reno delivers, at least.  Slow start overshoots the queue, and in the one recovery from that

@@ -237,7 +237,7 @@ def test_slow_start_goes_on_in_recovery(lab, geo):
 
 def test_a_fade_costs_no_more_than_renos(lab, geo):
     """1.5 s without a packet at 10 s: in the 20 s after, at least what Reno sends."""
-    path = dict(rate_mbit=4, seconds=30, change=[from_then_on(10, loss_pct=100), from_then_on(11.5)])
+    path = dict(rate_mbit=10, seconds=30, change=[from_then_on(10, loss_pct=100), from_then_on(11.5)])
     ours, renos = (lab.run(geo(cc, trace=[], **path)) for cc in (CC, "reno"))
     got = [flow_view.FlowView(run).acked_by(30) for run in (ours, renos)]
     assert got[0] >= got[1], got

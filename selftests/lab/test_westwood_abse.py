@@ -333,7 +333,7 @@ def test_an_undone_timeout_leaves_nothing_behind(lab, geo):
 def test_pacing_rate_is_the_windows(lab, geo):
     """In the capture: of every 100 segments sent for the first time in congestion avoidance no run is
     faster than 1.2 windows a round trip by more than a fifth."""
-    run = lab.run(geo(CC, rate_mbit=10, seconds=20))
+    run = lab.run(geo(CC, rate_mbit=10, seconds=15))
     view = flow_view.FlowView(run)
     late = view.segment_s[(view.segment_s > 10) & ~view.is_retransmit]
     spans = late[100:] - late[:-100]

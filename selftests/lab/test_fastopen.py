@@ -15,7 +15,7 @@ import pytest
 
 from bench import paths
 from bench.lab import image, machine
-from selftests.conftest import KERNEL, long
+from selftests.conftest import KERNEL, long, pairs_in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -72,12 +72,12 @@ def played(lab, name, script):
 
 # -- what a flow does on the other's bytes ----------------------------------------
 
-def flows_script():
-    """Each policy by the route alone, then each pair."""
+def flows_script(pairs):
+    """Each policy by the route alone, then with those that the pairs name before it."""
     lines = []
     for route in OURS + KERNELS:
         lines.append(f"route {route}")
-        for before in ("-", *(pair[1] for pair in PAIRS if pair[0] == route)):
+        for before in ("-", *(pair[1] for pair in pairs if pair[0] == route)):
             lines.append(f"ip netns exec sender ./fastopen 192.0.2.6 5000 {before} 1 {FLOW_BYTES} "
                          f"> /run/out/{route}.{before.replace('-', 'alone')}")
             lines.append("sleep 0.5")
@@ -85,14 +85,18 @@ def flows_script():
 
 
 @pytest.fixture(scope="module")
-def flows(lab):
-    files = played(lab, "flows", flows_script())
+def flows(lab, request):
+    """Policies -> what their flow reported, for the pairs that this session tests; the kernel's log."""
+    pairs = [(item.callspec.params["route"], item.callspec.params["before"])
+             for item in request.session.items
+             if getattr(item, "function", None) is test_bytes_of_the_other_policy_change_nothing]
+    files = played(lab, "flows", flows_script(pairs))
     infos = {name: json.loads(text) for name, text in files.items()
              if name.split(".")[0] in OURS + KERNELS}
     return {**infos, "dmesg": files["dmesg"].decode()}
 
 
-@pytest.mark.parametrize("route, before", PAIRS)
+@pytest.mark.parametrize("route, before", pairs_in_turn(PAIRS))
 def test_bytes_of_the_other_policy_change_nothing(flows, route, before):
     """As the flow that had the route's policy alone: window, ssthresh, rate, time, what it reports."""
     flow, alone = flows[f"{route}.{before}"], flows[f"{route}.alone"]

@@ -93,8 +93,8 @@
  *   CUBIC flows.
  * - Where the link grants a rate for what is in the queue (bandwidth on demand), it asks for
  *   little, because it keeps the queue short.
- * - It does not get its share beside CUBIC in a queue of 4 BDP or more. At 250 ms it does
- *   not leave Reno its share, and neither does CUBIC.
+ * - At 600 ms it does not get its share beside CUBIC in a queue of 2 BDP or more. From 100 ms
+ *   on it does not always leave Reno its share, and neither does CUBIC.
  *
  * The comment of each constant gives the reason for its value. "Simulator" is a program
  * with one drop-tail queue and this file compiled into it. README-satcc.md has the figures
@@ -255,7 +255,7 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 /* The least W that is not paced in SHARED. Paced segments come one by one. In a full queue they
  * find room more often than CUBIC's pairs, which an ACK releases. At 25 and 100 ms a paced flow
  * has 1.47 and 1.35 of an equal share beside one CUBIC flow, and 1.39 and 1.70 beside four.
- * Without pacing it has at most 1.10 and 1.23. A small W is paced, because pairs are coarse
+ * Without pacing it has about 1.1 and 1.2. A small W is paced, because pairs are coarse
  * there: without pacing at any W, Jain's index of ten flows at 10 Mbit/s and 40 ms is .64, and
  * with 16 it is .99 (lab, queue of 1 BDP; beside CUBIC the ACKs have jitter).
  */

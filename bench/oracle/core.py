@@ -199,7 +199,7 @@ class Flow:
         missing = set(state._fields).difference(self.FIELDS, ("owner",))
         if missing:
             raise Wrong("private fields", "each in the model", ", ".join(sorted(missing)))
-        names = self.live_fields()
+        names = tuple(self.live_fields())
         values = values_of(names)
         if values(state) == values(self):
             return

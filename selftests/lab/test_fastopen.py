@@ -86,11 +86,14 @@ def flows_script(pairs):
 
 @pytest.fixture(scope="module")
 def flows(lab, request):
-    """Policies -> what their flow reported, for the pairs that this session tests; the kernel's log."""
+    """Policies -> what their flow reported, and the kernel's log.
+
+    The pairs are those that this session tests; all, if it tests none.
+    """
     pairs = [(item.callspec.params["route"], item.callspec.params["before"])
              for item in request.session.items
              if getattr(item, "function", None) is test_bytes_of_the_other_policy_change_nothing]
-    files = played(lab, "flows", flows_script(pairs))
+    files = played(lab, "flows", flows_script(pairs or PAIRS))
     infos = {name: json.loads(text) for name, text in files.items()
              if name.split(".")[0] in OURS + KERNELS}
     return {**infos, "dmesg": files["dmesg"].decode()}

@@ -151,14 +151,14 @@ SITUATIONS = {
     "rtt_down": (dict(seconds=30, loss_pct=1, change=[from_then_on(10, delay_ms=10, loss_pct=1)]),
                  rtt_between(320, 600)),
     "rtt_1ms": (dict(seconds=5, rtt_ms=1, rate_mbit=10, queue_packets=20), rtt_between(1, 1)),
-    "rtt_5s": (dict(seconds=40, rtt_ms=5000), rtt_between(5000, 5000)),
+    "rtt_5s": (dict(seconds=40, rtt_ms=5000, rate_mbit=0.5), rtt_between(5000, 5000)),
     "stretch_acks": (dict(bytes=20_000_000, rate_mbit=0, rtt_ms=100, offload=True), stretched),
     "ipv6": (dict(seconds=20, loss_pct=1, family=6), flown_ipv6),
 }
 
 
 # `make check` plays satcc in each of the others; test_satcc.py has these of satcc.
-OF_SATCCS_TESTS = {"loss", "queue", "timeout", "idle", "ecn", "no_sack", "rtt_up"}
+OF_SATCCS_TESTS = {"loss", "timeout", "idle", "ecn", "no_sack", "rtt_up"}
 
 
 @pytest.mark.parametrize("name, cc", [

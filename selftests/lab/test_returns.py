@@ -167,9 +167,9 @@ RETURNS = {
 
 @pytest.fixture(scope="module")
 def played(returns):
-    """A flow of 20 s over 10 Mbit/s and 600 ms, no loss but the queue's, and a return link.
+    """A flow over 10 Mbit/s and 600 ms, no loss but the queue's, and a return link.
 
-    Two tests read the run of westwood_abse in slots of 45 ms, and one of them needs the trace.
+    With LONG=1 two tests read the run of westwood_abse in slots of 45 ms, and one needs its trace.
     """
     def play(cc, name, seconds=SECONDS):
         trace = ["satcc:cc_call"] if cc == "westwood_abse" else []

@@ -245,7 +245,7 @@ papers:
 goals:
 	@./tools/setup papers
 	@$(PYTHON) -m bench papers --kernel $(KERNEL) $(if $(ONLY),$(addprefix --paper satcc/,$(ONLY)),--paper satcc) \
-		$(if $(SEEDS),--seeds $(SEEDS) --budget 0) --results results/goals \
+		$(if $(SEEDS),--seeds $(SEEDS) --budget 0) --results results/goals$(if $(filter-out 6.1,$(KERNEL)),-$(KERNEL)) \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
 
 .PHONY: uses

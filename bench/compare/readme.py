@@ -3,14 +3,16 @@
 
     python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json,
                                          FOLDER/papers/summary.json, FOLDER/uses/papers.json and
-                                         FOLDER/goals/papers.json; the default is results/
+                                         FOLDER/goals/papers.json, and of another kernel
+                                         FOLDER/goals-6.12/papers.json; the default is results/
     python3 -m bench readme --figures    only the file that `satcc choose` reads, from the present tables
                                          of bench/RESULTS.md; the other call writes it too
 
 A table is between two comments, <!-- table: NAME --> and <!-- end -->, followed by a line with the
 source of its figures.  A table without new figures is not changed.  A policy's README has
 <!-- table: harm POLICY -->, a page of tools/uses/ <!-- table: use EXPERIMENT -->, and
-modules/RESULTS-satcc.md <!-- table: goal EXPERIMENT -->, of bench/scenarios/satcc/.
+modules/RESULTS-satcc.md <!-- table: goal EXPERIMENT -->, of bench/scenarios/satcc/.  The same on another
+kernel is <!-- table: goal EXPERIMENT on 6.12 -->.
 """
 
 import json
@@ -23,12 +25,12 @@ from ..papers import tables as papers_tables
 from ..paths import TOP
 from . import figures, geo, tables
 
-BLOCK = re.compile(r"(<!-- table: (\w+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
+BLOCK = re.compile(r"(<!-- table: (\w+)(?: ([\w-]+))?(?: on ([\w.-]+))? -->\n).*?(<!-- end -->)", re.S)
 IDEAL = "limit of the link"
 RECEIVERS = {"receiver": "without congestion control",
              "stock": "the same, with a stock receiver"}
 PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md", TOP / "modules" / "README-satcc.md",
-         TOP / "modules" / "RESULTS-satcc.md",
+         TOP / "modules" / "RESULTS-satcc.md", TOP / "modules" / "RESULTS-satcc-6.12.md",
          *sorted({path.parent / "README.md" for path in TOP.glob("*/tcp_*.c")}
                  - {TOP / "modules" / "README.md"}),
          *sorted((TOP / "tools" / "uses").glob("*.md")))
@@ -296,8 +298,11 @@ CHANCE = {"summary": "With random loss, and beside cubic, a figure is the median
           "cost": "Each figure is from one run."}
 
 
-def source(data: dict, name: str, experiment: str | None = None) -> str:
-    """The line below a table: the command, the kernel, the emulator, the commit and the seeds."""
+def source(data: dict, name: str, experiment: str | None = None, series: str | None = None) -> str:
+    """The line below a table: the command, the kernel, the emulator, the commit and the seeds.
+
+    series: of the kernel, if the command names it.
+    """
     if name == "papers":
         about = data[name]["about"]
         return (f"\n(`make papers`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
@@ -307,7 +312,8 @@ def source(data: dict, name: str, experiment: str | None = None) -> str:
         about = data[f"{name}s"]["about"]
         played = beside_of(data, experiment) if name == "use" else \
             [one for one in data["goals"]["experiments"] if one["name"] == experiment]
-        return (f"\n(`make {name}s`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
+        command = f"make {name}s" + (f" KERNEL={series}" if series else "")
+        return (f"\n(`{command}`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
                 f"commit {about['commit'] or 'unknown'}. {seeds_text(played)})\n")
     about = data["acceptance"]["about"] if name in ("acceptance", "accesses") else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
@@ -329,15 +335,18 @@ NEEDS = {"summary": ("links", "beside"), "accesses": ("acceptance",), "harm": ("
 def written(text: str, data: dict) -> str:
     """The text with each table for which `data` has figures.  Raises ValueError for an unknown name."""
     def table(block) -> str:
-        begin, name, policy, end = block.groups()
+        begin, name, policy, series, end = block.groups()
         if name not in TABLES:
             raise ValueError(f"table: {name}: not one of {', '.join(TABLES)}")
-        if not all(data.get(need) for need in NEEDS.get(name, (name,))):
+        if series and name != "goal":
+            raise ValueError(f"table: {name} on {series}: only a goal may be of another kernel")
+        known = {**data, "goals": data.get(f"goals-{series}")} if series else data
+        if not all(known.get(need) for need in NEEDS.get(name, (name,))):
             return block.group()
-        about = TABLES[name](data, policy) if policy else TABLES[name](data)
+        about = TABLES[name](known, policy) if policy else TABLES[name](known)
         if about is None:
             return block.group()
-        return begin + "\n" + about + source(data, name, policy) + "\n" + end
+        return begin + "\n" + about + source(known, name, policy, series) + "\n" + end
     return BLOCK.sub(table, text)
 
 
@@ -352,8 +361,8 @@ def measured(folder: Path) -> dict:
         data["papers"] = json.loads(verdicts.read_text())
     if (uses := folder / "uses/papers.json").exists():
         data["uses"] = json.loads(uses.read_text())
-    if (goals := folder / "goals/papers.json").exists():
-        data["goals"] = json.loads(goals.read_text())
+    for goals in folder.glob("goals*/papers.json"):
+        data[goals.parent.name] = json.loads(goals.read_text())
     if not data:
         raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json, papers/summary.json, "
                          "uses/papers.json or goals/papers.json")

@@ -52,10 +52,10 @@ def text():
 
 def test_the_pages_have_each_table_once():
     blocks = [block for page in readme.PAGES for block in readme.BLOCK.findall(page.read_text())]
-    named = [name for _, name, policy, _ in blocks if not policy]
+    named = [name for _, name, policy, *_ in blocks if not policy]
     assert set(named) == NAMES
     assert len(set(named)) == len(named)
-    assert sorted(policy for _, name, policy, _ in blocks if name == "harm") == OURS
+    assert sorted(policy for _, name, policy, *_ in blocks if name == "harm") == OURS
 
 
 def test_a_policys_harm_stands_beside_bbrs_and_the_rivals_own():
@@ -229,12 +229,16 @@ def test_a_goal_has_its_claims_below_its_table():
     assert ("- holds, not surely: Above bbr (holds in 2 of 2; not surely for 10 Mbit/s: 8.6 beside 7.5; "
             "of 5 seeds).\n\n(`make goals`, 2026-01-02, ") in text
     assert text.endswith("<!-- table: goal loss -->\nold\n<!-- end -->")
+    newer = page.replace(" -->\n", " on 6.12 -->\n")
+    assert readme.written(newer, {"goals": {**USES, "experiments": [loss]}}) == newer
+    assert "(`make goals KERNEL=6.12`, 2026-01-02, " in readme.written(
+        newer, {"goals-6.12": {**USES, "experiments": [loss]}})
 
 
 def test_each_goal_has_a_table():
     """But for two experiments that only the harm is computed from."""
     page = (TOP / "modules/RESULTS-satcc.md").read_text()
-    tables = [name for _, kind, name, _ in readme.BLOCK.findall(page) if kind == "goal"]
+    tables = [name for _, kind, name, *_ in readme.BLOCK.findall(page) if kind == "goal"]
     names = {path.stem for path in (TOP / "bench/scenarios/satcc").glob("*.toml")} - {"paper"}
     assert sorted(tables) == sorted(names - {"shares-alone", "shares-theirs"})
 
@@ -250,7 +254,7 @@ def test_a_table_says_how_many_seeds_it_is_of():
 def test_each_use_has_a_page():
     """No page but container.md is without a table, and none is longer than an operator reads."""
     pages = sorted((TOP / "tools/uses").glob("*.md"))
-    tables = {name for page in pages for _, kind, name, _ in readme.BLOCK.findall(page.read_text())
+    tables = {name for page in pages for _, kind, name, *_ in readme.BLOCK.findall(page.read_text())
               if kind == "use"}
     names = {path.stem for path in (TOP / "bench/scenarios/uses").glob("*.toml")} - {"paper"}
     assert tables == {name.partition("-")[0] for name in names}
@@ -272,6 +276,8 @@ def test_a_table_names_its_source_and_is_kept_without_figures(text):
 def test_a_table_of_an_unknown_name_is_refused():
     with pytest.raises(ValueError, match="table: costs: not one of summary, links, beside, long"):
         readme.written("<!-- table: costs -->\n<!-- end -->", make_full())
+    with pytest.raises(ValueError, match="table: links on 6.12: only a goal may be of another kernel"):
+        readme.written("<!-- table: links on 6.12 -->\n<!-- end -->", make_full())
 
 
 @pytest.mark.parametrize("value, text", [(0.994, "0.99"), (9.996, "10.0"), (43.84, "43.8"),

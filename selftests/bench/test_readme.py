@@ -229,7 +229,7 @@ def test_a_goal_has_its_claims_below_its_table():
     assert ("- holds, not surely: Above bbr (holds in 2 of 2; not surely for 10 Mbit/s: 8.6 beside 7.5; "
             "of 5 seeds).\n\n(`make goals`, 2026-01-02, ") in text
     assert text.endswith("<!-- table: goal loss -->\nold\n<!-- end -->")
-    newer = page.replace(" -->\n", " on 6.12 -->\n")
+    newer = page.replace("loss-fast -->", "loss-fast on 6.12 -->")
     assert readme.written(newer, {"goals": {**USES, "experiments": [loss]}}) == newer
     assert "(`make goals KERNEL=6.12`, 2026-01-02, " in readme.written(
         newer, {"goals-6.12": {**USES, "experiments": [loss]}})

@@ -41,7 +41,7 @@ def filled(text: str, name: str, lines: str, source: str) -> str:
         raise ValueError(f"{PAGE.name} must have exactly one table {name}")
 
     def new_block(block) -> str:
-        begin, block_name, _, end = block.groups()
+        begin, block_name, *_, end = block.groups()
         return f"{begin}\n{lines}\n({source}.)\n\n{end}" if block_name == name else block[0]
 
     return BLOCK.sub(new_block, text)

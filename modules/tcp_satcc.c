@@ -93,8 +93,8 @@
  *   CUBIC flows.
  * - Where the link grants a rate for what is in the queue (bandwidth on demand), it asks for
  *   little, because it keeps the queue short.
- * - At 600 ms it does not get its share beside CUBIC in a queue of 2 BDP or more. From 100 ms
- *   on it does not always leave Reno its share, and neither does CUBIC.
+ * - From 250 ms on it may not get its share beside CUBIC in a queue of 2 to 4 BDP. From 100 ms
+ *   on it may not leave Reno its share. Both happen to CUBIC in its place too.
  *
  * The comment of each constant gives the reason for its value. "Simulator" is a program
  * with one drop-tail queue and this file compiled into it. README-satcc.md has the figures

@@ -3,8 +3,8 @@
 
     python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json,
                                          FOLDER/papers/summary.json, FOLDER/uses/papers.json and
-                                         FOLDER/goals/papers.json, and of another kernel
-                                         FOLDER/goals-6.12/papers.json; the default is results/
+                                         FOLDER/goals/papers.json, or FOLDER/goals-6.12/ for that kernel;
+                                         the default is results/
     python3 -m bench readme --figures    only the file that `satcc choose` reads, from the present tables
                                          of bench/RESULTS.md; the other call writes it too
 
@@ -30,7 +30,7 @@ IDEAL = "limit of the link"
 RECEIVERS = {"receiver": "without congestion control",
              "stock": "the same, with a stock receiver"}
 PAGES = (TOP / "README.md", TOP / "bench" / "RESULTS.md", TOP / "modules" / "README-satcc.md",
-         TOP / "modules" / "RESULTS-satcc.md", TOP / "modules" / "RESULTS-satcc-6.12.md",
+         *sorted((TOP / "modules").glob("RESULTS-satcc*.md")),
          *sorted({path.parent / "README.md" for path in TOP.glob("*/tcp_*.c")}
                  - {TOP / "modules" / "README.md"}),
          *sorted((TOP / "tools" / "uses").glob("*.md")))

@@ -243,6 +243,22 @@ def test_each_goal_has_a_table():
     assert sorted(tables) == sorted(names - {"shares-alone", "shares-theirs"})
 
 
+def test_a_page_of_another_kernel_has_only_its_goals():
+    """Each block names the page's kernel and an experiment, once."""
+    pages = sorted((TOP / "modules").glob("RESULTS-satcc-*.md"))
+    assert pages
+    for page in pages:
+        series = page.stem.removeprefix("RESULTS-satcc-")
+        text = page.read_text()
+        blocks = readme.BLOCK.findall(text)
+        assert len(blocks) == text.count("<!-- table: ")
+        assert {(kind, on) for _, kind, _, on, _ in blocks} == {("goal", series)}
+        tables = [name for _, _, name, *_ in blocks]
+        assert len(set(tables)) == len(tables)
+        for name in tables:
+            assert (TOP / f"bench/scenarios/satcc/{name}.toml").exists(), name
+
+
 def test_a_table_says_how_many_seeds_it_is_of():
     def of(*counts):
         cells = [{"seeds": count} for count in counts]

@@ -334,12 +334,7 @@ def alone(fault):
     outage_in_recovery = {"rate_mbit": 10, "seconds": 16, "loss_pct": 2, "change": [
         situations.from_then_on(8, loss_pct=100), situations.from_then_on(11)]}
 
-    # Slow start shows it: the receiver acknowledges every second segment.
-    acked_as_one = {(policy, "acked counts as 1"): {"bytes": 300_000}
-                    for policy in ("hybla_full", "mtsi", "ibk", "constant_rate")}
-
     return {
-        **acked_as_one,
         ("hybla_full", "a queue shows at a quarter"): gentle,
         ("hybla_full", "it doubles beyond b"): gentle,
         ("westwood_abse", "acked counts as 1"): {"seconds": 30, "loss_pct": 1},

@@ -16,7 +16,7 @@ from bench.paths import policies
 from bench.record import pcap
 from bench.scenario import satellite, scenario
 from bench.scenario.scenario import FIRST_PORT
-from selftests.conftest import KERNEL, long
+from selftests.conftest import KERNEL
 
 pytestmark = pytest.mark.lab
 
@@ -167,15 +167,11 @@ RETURNS = {
 
 @pytest.fixture(scope="module")
 def played(returns):
-    """A flow over 10 Mbit/s and 600 ms, no loss but the queue's, and a return link.
-
-    With LONG=1 two tests read the run of westwood_abse in slots of 45 ms, and one needs its trace.
-    """
-    def play(cc, name, seconds=SECONDS):
-        trace = ["satcc:cc_call"] if cc == "westwood_abse" else []
+    """A flow over 10 Mbit/s and 600 ms, no loss but the queue's, and a return link."""
+    def play(cc, name, seconds=SECONDS, trace=()):
         quick = {"receiver": {"quickack": 1}} if "mac" in RETURNS[name] else {}
         return returns.run(scenario.from_dict({
-            "title": "test", "capture": False, "trace": trace, **quick,
+            "title": "test", "capture": False, "trace": list(trace), **quick,
             "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1},
                      "reverse": {"delay_ms": 300}},
                     {"name": "satellite", "forward": {"delay_ms": 300}, "reverse": RETURNS[name]}],
@@ -183,8 +179,6 @@ def played(returns):
     return play
 
 
-EVERYDAY = ("satcc", "200 ms")       # `make check` plays this one
-CASES = [case if case == EVERYDAY else long(*case) for case in itertools.product(POLICIES, RETURNS)]
 # Of what reno delivers, at least.  Slow start overshoots the queue, and in the one recovery from that
 # each policy falls behind or ahead by up to a hundred segments or two: with ACKs merged over 5 ms
 # westwood_abse by 138 of 13,634, from 7 to 10.5 s after the start, and it stays by that.
@@ -193,7 +187,8 @@ LEAST = 0.98
 SECONDS_OF = {"satcc": 40}
 
 
-@pytest.mark.parametrize("cc, name", CASES)
+@pytest.mark.long
+@pytest.mark.parametrize("cc, name", itertools.product(POLICIES, RETURNS))
 def test_merged_and_bunched_acks_cost_little_more_than_renos(played, cc, name):
     """Segments delivered in the same time, beside reno's on the same link."""
     seconds = SECONDS_OF.get(cc, SECONDS)
@@ -205,7 +200,7 @@ def test_merged_and_bunched_acks_cost_little_more_than_renos(played, cc, name):
 def test_compressed_acks_do_not_raise_b(played):
     """ACKs released every 45 ms, 37 at once: RE of westwood_abse, and so b, is what the path carries but
     for what one such bunch is of a round trip."""
-    run = played("westwood_abse", "slots of 45 ms")
+    run = played("westwood_abse", "slots of 45 ms", seconds=16, trace=["satcc:cc_call"])
     oracle.check(run).raise_first()
     acks = [call for call in calls.of_run(run)["westwood_abse"] if call.call == calls.CONG_CONTROL]
     late = [call for call in acks if call.t_ns > acks[0].t_ns + 12e9]

@@ -69,7 +69,7 @@ def test_every_step_is_exact(lab, path, table):
 
 def test_k_of_one_is_reno(lab, path):
     """The same packets as Reno, window by window."""
-    link = dict(rtt_ms=100, rate_mbit=10, seconds=10)
+    link = dict(rtt_ms=100, rate_mbit=4, seconds=10)
     ours = lab.run(path(**link, parameters={"k": 1, "pacing": 0}))
     reno = lab.run(path("reno", **link))
     _, cwnd, _ = flow_view.cwnd_series(ours)

@@ -200,7 +200,9 @@ def test_avoidance_counts_acks_when_loss_ends_with_per_ack(lab, path):
             left = crossed["acked"] - (crossed["ssthresh"] - crossed["cwnd_old"])
             assert crossed["cwnd_cnt"] == min(left, 1)
             acked.append(left)
-    assert len(acked) >= 2 and max(acked) > 1       # 6.1 has four of them and more, 6.12 three
+        if len(acked) >= 2 and max(acked) > 1:
+            break
+    assert len(acked) >= 2 and max(acked) > 1
 
 
 def test_timeout_in_recovery_starts_f_again(lab, path):

@@ -128,12 +128,12 @@ def test_two_flows_share_though_one_had_a_loss(lab):
 
 
 def beside_cubic():
-    """A flow, and from 8 s on a cubic flow, at 10 Mbit/s and 100 ms with a queue of one BDP."""
+    """A flow, and from 6 s on a cubic flow, at 5 Mbit/s and 100 ms with a queue of one BDP."""
     delay = {"delay_ms": 50}
     return scenario.from_dict({
         "title": "beside cubic", "captures": ["sender"],
-        "flow": [{"cc": CC, "seconds": 20}, {"cc": "cubic", "seconds": 12, "start_s": 8}],
-        "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1}},
+        "flow": [{"cc": CC, "seconds": 16}, {"cc": "cubic", "seconds": 10, "start_s": 6}],
+        "hop": [{"name": "gateway", "forward": {"rate_mbit": 5, "queue_bdp": 1}},
                 {"name": "satellite", "forward": delay, "reverse": delay}]})
 
 
@@ -145,27 +145,27 @@ def pairs_of(run, start_s, end_s):
 
 
 def test_acks_clock_it_among_others_and_a_timer_alone(lab):
-    """Alone single segments leave, 1 ms apart; beside cubic each ACK releases a pair."""
+    """Alone single segments leave, 2 ms apart; beside cubic each ACK releases a pair."""
     run = lab.run(beside_cubic())
     paced = {call.new.mode: call.pacing_status for call in acks(calls.of_run(run, {CC})[CC])
              if call.new.mode != START and not call.new.ramp}
     assert paced == {ALONE: 1, SHARED: 0}
-    assert pairs_of(run, 4, 8) < 0.05 and pairs_of(run, 14, 20) > 0.4
+    assert pairs_of(run, 3, 6) < 0.05 and pairs_of(run, 11, 16) > 0.35
 
 
 def test_a_programs_pacing_rate_holds_among_others():
-    """SO_MAX_PACING_RATE of 2 Mbit/s: the flow stays paced in cubic's queue, at no more than that.
+    """SO_MAX_PACING_RATE of 1 Mbit/s: the flow stays paced in cubic's queue, at no more than that.
 
     The oracle does not know of that rate.
     """
     transfer = beside_cubic()
-    capped = dataclasses.replace(transfer.flows[0], tool="iperf3", rate_mbit=2)
+    capped = dataclasses.replace(transfer.flows[0], tool="iperf3", rate_mbit=1)
     run = Lab(KERNEL).run(dataclasses.replace(transfer, flows=(capped, transfer.flows[1])))
     paced = {(call.new.mode, call.pacing_status) for call in acks(calls.of_run(run, {CC})[CC])}
     assert (SHARED, 1) in paced and (SHARED, 0) not in paced
     data = run.sender.where((run.sender.dport == FIRST_PORT) & (run.sender.length > 500))
     seconds = np.bincount(((data.t - data.t[0]) / 1e9).astype(int), weights=data.length * 8.0)
-    assert 1.5e6 < np.median(seconds) and seconds[1:].max() < 2.1e6
+    assert 0.75e6 < np.median(seconds) and seconds[1:].max() < 1.05e6
 
 
 @pytest.mark.long
@@ -232,7 +232,7 @@ def test_a_mark_and_a_loss_of_one_window_cut_once(lab, geo):
              "forward": {"rate_mbit": 10, "queue_bdp": 1}},
             {"name": "satellite", "forward": {"delay_ms": 25, "loss_pct": 2}},
             {"name": "terminal", "forward": {"delay_ms": 25, "loss_pct": 0.5, "ecn": True}}]
-    _, flow_calls = play(lab, geo, hop=hops, seconds=40, sender=ECN_ON, receiver=ECN_ON)
+    _, flow_calls = play(lab, geo, hop=hops, seconds=15, sender=ECN_ON, receiver=ECN_ON)
     entered = [call for call in flow_calls if call.call == SET_STATE and call.arg == RECOVERY
                and call.ca_state_old == CWR and call.old.ece]
     assert entered
@@ -241,25 +241,25 @@ def test_a_mark_and_a_loss_of_one_window_cut_once(lab, geo):
 
 
 def test_a_loss_without_sack_is_answered(lab, geo):
-    """Random loss, then none, and four times two thirds of the rate: the third dupack reports the
+    """Random loss, then none, and for 3 s two thirds of the rate: the third dupack reports the
     queue's drop, and W is cut at it."""
-    rates = [{"at_s": at_s + after_s, "hop": "gateway",
+    rates = [{"at_s": at_s, "hop": "gateway",
               "forward": {"rate_mbit": mbit, "queue_packets": 20}}
-             for at_s in (12, 18, 24, 30) for after_s, mbit in ((0, 7), (3, 10))]
-    _, flow_calls = play(lab, geo, rate_mbit=10, rtt_ms=100, loss_pct=0.5, seconds=36,
+             for at_s, mbit in ((8, 7), (11, 10))]
+    _, flow_calls = play(lab, geo, rate_mbit=10, rtt_ms=100, loss_pct=0.5, seconds=14,
                          sender={"sysctl": {"net.ipv4.tcp_sack": 0}},
-                         change=[from_then_on(11, delay_ms=50, loss_pct=0), *rates])
-    since = flow_calls[0].t_ns + 12e9
+                         change=[from_then_on(7, delay_ms=50, loss_pct=0), *rates])
+    since = flow_calls[0].t_ns + 8e9
     reported = [call for call in acks(flow_calls) if call.t_ns > since and call.rs_losses > 0
                 and call.rs_delivered <= 0 and call.old.p_q16]
     assert any(call.new.w < call.old.w for call in reported)
 
 
-def after_a_timeout(lab, geo, path=None, **then):
-    """3 s without a packet, and then a path of `then`: the timeout, the ACKs while cwnd grows to W, and
-    of these the ones after which cwnd is larger by more than was acknowledged."""
-    _, flow_calls = play(lab, geo, seconds=20, **(path or {}),
-                         change=[from_then_on(8, loss_pct=100), from_then_on(11, **then)])
+def after_a_timeout(lab, geo, path=None, silent_s=8, **then):
+    """3 s without a packet from silent_s on, and then 9 s on a path of `then`.  Returns the timeout, the
+    ACKs while cwnd grows to W, and those after which cwnd is larger by more than was acknowledged."""
+    _, flow_calls = play(lab, geo, seconds=silent_s + 12, **(path or {}), change=[
+        from_then_on(silent_s, loss_pct=100), from_then_on(silent_s + 3, **then)])
     number = next(n for n, call in enumerate(flow_calls) if call.call == SET_STATE and call.arg == LOSS)
     growing = [call for call in acks(flow_calls[number:]) if call.old.ramp]
     assert len(growing) > 10
@@ -282,7 +282,7 @@ def test_a_timeout(lab, geo):
 def test_a_timeout_in_recovery(lab, geo):
     """With random loss the outage comes in Recovery, in which the core does not ask for a reduction.
     Nevertheless W is 70 %, and cwnd does not jump before two round trips were without a queue."""
-    timeout, growing, jumps = after_a_timeout(lab, geo, {"rate_mbit": 10, "loss_pct": 2})
+    timeout, growing, jumps = after_a_timeout(lab, geo, {"rate_mbit": 10, "loss_pct": 2}, silent_s=5)
     assert timeout.ca_state_old == RECOVERY and not timeout.old.reduced
     assert timeout.new.w == timeout.old.w * 70 // 100 and timeout.new.ramp
     [jump] = jumps

@@ -57,7 +57,7 @@ def test_steady_estimate_is_the_paths_rate(lab, geo, rate_mbit, rtt_ms):
 
 def test_a_full_queue_costs_the_queue(lab, geo):
     """Loss at a full drop-tail queue of one BDP: ssthresh is the path, not half of the window."""
-    transfer = geo(CC, rtt_ms=100, rate_mbit=10, queue_bdp=1, seconds=20)
+    transfer = geo(CC, rtt_ms=100, rate_mbit=10, queue_bdp=1, seconds=15)
     run = lab.run(transfer)
     assert flow_view.queue_drops(run) > 0
     path = 10e6 / 8 / transfer.frame_bytes * 0.1
@@ -236,10 +236,10 @@ def test_slow_start_goes_on_in_recovery(lab, geo):
 
 
 def test_a_fade_costs_no_more_than_renos(lab, geo):
-    """1.5 s without a packet at 10 s: in the 20 s after, at least what Reno sends."""
-    path = dict(rate_mbit=10, seconds=30, change=[from_then_on(10, loss_pct=100), from_then_on(11.5)])
+    """1.5 s without a packet at 5 s: in the 13 s after, at least what Reno sends."""
+    path = dict(rate_mbit=10, seconds=20, change=[from_then_on(5, loss_pct=100), from_then_on(6.5)])
     ours, renos = (lab.run(geo(cc, trace=[], **path)) for cc in (CC, "reno"))
-    got = [flow_view.FlowView(run).acked_by(30) for run in (ours, renos)]
+    got = [flow_view.FlowView(run).acked_by(20) for run in (ours, renos)]
     assert got[0] >= got[1], got
 
 

@@ -40,9 +40,9 @@ def plain(geo):
 
 
 def lossy(geo):
-    transfer = geo(rate_mbit=10, rtt_ms=100, seconds=30, loss_pct=0.3, modules=WITNESS)
+    transfer = geo(rate_mbit=10, rtt_ms=100, seconds=15, loss_pct=0.3, modules=WITNESS)
     return dataclasses.replace(transfer, flows=tuple(
-        Flow(cc, seconds=30, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
+        Flow(cc, seconds=15, start_s=n / 10) for n, cc in enumerate(CONTROLS)))
 
 
 def reordered(geo):

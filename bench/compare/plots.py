@@ -205,7 +205,9 @@ def draw_figure(plot: Plot, link: dict, data: dict, layout: Layout) -> Figure:
 
 
 def write_plots(data: dict, link: dict, folder: Path) -> Iterator[dict]:
-    """Write the wide plots as files, and yield the page's data of each."""
+    """Write the wide plots as files, and yield the page's data of each.  No series, no plots."""
+    if not link["series"]:
+        return
     with matplotlib.rc_context(STYLE):
         for plot in PLOTS:
             wide = render_svg(draw_figure(plot, link, data, WIDE))

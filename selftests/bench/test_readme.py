@@ -229,6 +229,9 @@ def test_a_goal_has_its_claims_below_its_table():
     assert ("- holds, not surely: Above bbr (holds in 2 of 2; not surely for 10 Mbit/s: 8.6 beside 7.5; "
             "of 5 seeds).\n\n(`make goals`, 2026-01-02, ") in text
     assert text.endswith("<!-- table: goal loss -->\nold\n<!-- end -->")
+    assert "\n\n\n" not in text
+    without = {**USES, "experiments": [{**loss, "claims": []}]}
+    assert "\n\n\n" not in readme.written(page, {"goals": without})
     newer = page.replace("loss-fast -->", "loss-fast on 6.12 -->")
     assert readme.written(newer, {"goals": {**USES, "experiments": [loss]}}) == newer
     assert "(`make goals KERNEL=6.12`, 2026-01-02, " in readme.written(

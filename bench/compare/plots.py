@@ -205,11 +205,14 @@ def draw_figure(plot: Plot, link: dict, data: dict, layout: Layout) -> Figure:
 
 
 def write_plots(data: dict, link: dict, folder: Path) -> Iterator[dict]:
-    """Write the wide plots as files, and yield the page's data of each.  No series, no plots."""
-    if not link["series"]:
-        return
+    """Write the wide plots as files, and yield the page's data of each.
+
+    A plot that would have no point is left out.
+    """
     with matplotlib.rc_context(STYLE):
         for plot in PLOTS:
+            if not any(has_points(series.get(plot.key)) for series in link["series"].values()):
+                continue
             wide = render_svg(draw_figure(plot, link, data, WIDE))
             narrow = render_svg(draw_figure(plot, link, data, NARROW))
             path = folder / f"{slug(link['name'])}-{plot.key}.svg"

@@ -269,8 +269,8 @@ def goal(data: dict, name: str) -> str | None:
         if experiment["name"] == name:
             claims = [f"- {papers_tables.claim_verdict(claim)}: {claim['text']} "
                       f"({papers_tables.claim_text(claim)})." for claim in experiment["claims"]]
-            return side_by_side([experiment]) + "".join(["\n"] * bool(claims) + [
-                f"{line}\n" for line in claims])
+            below = "".join(f"{line}\n" for line in claims)
+            return side_by_side([experiment]) + (f"\n{below}" if below else "")
     return None
 
 

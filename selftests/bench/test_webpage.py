@@ -430,8 +430,12 @@ def test_missing_measurements_reach_page_and_terminal(tmp_path):
 def test_nothing_measured_at_all(tmp_path):
     data = make_small()
     for link in data["links"]:
-        link.update(transfers=[], bulk=[], series={})
+        empty = {"cwnd": {"t_s": [], "cwnd": [], "ssthresh": []}}
+        link.update(transfers=[], bulk=[], series={"reno": empty, "bbr": {}})
     assert webpage.write_report(data, tmp_path).exists()
+    assert not list((tmp_path / "plots").iterdir())
+    for plot in plots.PLOTS:
+        plots.draw_figure(plot, data["links"][0], data, plots.WIDE)
     console_text(data)
 
 

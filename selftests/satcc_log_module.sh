@@ -43,7 +43,8 @@ netns=$(ip netns exec $NS stat -L -c %i /proc/self/ns/net)
 # connections to port $1, one after the other, until the namespace's programs are killed
 traffic() {
 	ip netns exec $NS sh -c "while :; do iperf3 -s -1 -p $1; done" >/dev/null 2>&1 &
-	ip netns exec $NS sh -c "while :; do iperf3 -c 127.0.0.1 -p $1 -t 1 -b 5M --pacing-timer 20000 -C $2; sleep 0.1; done" \
+	ip netns exec $NS sh -c "while :; do
+		iperf3 -c 127.0.0.1 -p $1 -t 1 -b 20M --pacing-timer 20000 -C $2; sleep 0.1; done" \
 		>/dev/null 2>&1 &
 	await sh -c "ip netns exec $NS ss -Htn state established dport = $1 | grep -q ."
 }

@@ -154,18 +154,21 @@ def test_acks_clock_it_among_others_and_a_timer_alone(lab):
 
 
 def test_a_programs_pacing_rate_holds_among_others():
-    """SO_MAX_PACING_RATE of 1 Mbit/s: the flow stays paced in cubic's queue, at no more than that.
+    """SO_MAX_PACING_RATE of 2 Mbit/s: the flow stays paced in cubic's queue, at no more than that.
 
     The oracle does not know of that rate.
     """
     transfer = beside_cubic()
-    capped = dataclasses.replace(transfer.flows[0], tool="iperf3", rate_mbit=1)
+    capped = dataclasses.replace(transfer.flows[0], tool="iperf3", rate_mbit=2)
     run = Lab(KERNEL).run(dataclasses.replace(transfer, flows=(capped, transfer.flows[1])))
-    paced = {(call.new.mode, call.pacing_status) for call in acks(calls.of_run(run, {CC})[CC])}
+    flow_acks = acks(calls.of_run(run, {CC})[CC])
+    assert any(call.new.mode == SHARED and not call.new.ramp and call.new.w >= 16
+               for call in flow_acks)                               # a smaller W is paced in any case
+    paced = {(call.new.mode, call.pacing_status) for call in flow_acks}
     assert (SHARED, 1) in paced and (SHARED, 0) not in paced
     data = run.sender.where((run.sender.dport == FIRST_PORT) & (run.sender.length > 500))
     seconds = np.bincount(((data.t - data.t[0]) / 1e9).astype(int), weights=data.length * 8.0)
-    assert 0.75e6 < np.median(seconds) and seconds[1:].max() < 1.05e6
+    assert 1.5e6 < np.median(seconds) and seconds[1:].max() < 2.1e6
 
 
 @pytest.mark.long
@@ -241,12 +244,12 @@ def test_a_mark_and_a_loss_of_one_window_cut_once(lab, geo):
 
 
 def test_a_loss_without_sack_is_answered(lab, geo):
-    """Random loss, then none, and for 3 s two thirds of the rate: the third dupack reports the
+    """Random loss, then none, and twice 7 of the 10 Mbit/s: the third dupack reports the
     queue's drop, and W is cut at it."""
     rates = [{"at_s": at_s, "hop": "gateway",
               "forward": {"rate_mbit": mbit, "queue_packets": 20}}
-             for at_s, mbit in ((8, 7), (11, 10))]
-    _, flow_calls = play(lab, geo, rate_mbit=10, rtt_ms=100, loss_pct=0.5, seconds=14,
+             for at_s, mbit in ((8, 7), (11, 10), (14, 7), (17, 10))]
+    _, flow_calls = play(lab, geo, rate_mbit=10, rtt_ms=100, loss_pct=0.5, seconds=20,
                          sender={"sysctl": {"net.ipv4.tcp_sack": 0}},
                          change=[from_then_on(7, delay_ms=50, loss_pct=0), *rates])
     since = flow_calls[0].t_ns + 8e9

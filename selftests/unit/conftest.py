@@ -29,7 +29,8 @@ CFLAGS = [
 # Nothing of hypothesis' own in the work tree.
 configuration.set_hypothesis_home_dir(BUILD / "hypothesis")
 
-# The same examples on every run, and no verdict from the clock.  make passes LONG=1 on.
+# The same examples on every run, more of them with LONG=1, which make passes on; and no verdict from
+# the clock.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None,
                           max_examples=1000 if os.environ.get("LONG") else 150)
 settings.load_profile("repeatable")

@@ -105,7 +105,7 @@ connections() {
 	done
 }
 few_flows_are_followed() {
-	reload flows=16 && on cwnd_changed && connections 5 && nothing_lost && off
+	reload flows=16 && on cwnd_changed && connections 8 && nothing_lost && off
 }
 many_are_counted() { reload flows=16 && on cwnd_changed && connections 1 10 && ! nothing_lost && off; }
 flows_is_bounded() {

@@ -38,9 +38,9 @@
  *            W/2, up to 2 b. After a loss in a queue W grows as in CUBIC for 16 round trips,
  *            but not faster than that.
  *   HOLD     W does not grow. Every second round trip W is cut to what leaves a queue of
- *            thr / 2, but by at most 30 %. If the RTT grows meanwhile by queue_ms and by thr,
- *            or the queue drops segments although the path delivers 3/4 of W in a round trip,
- *            then the queue belongs to other flows.
+ *            thr / 2, but by at most 30 %, and to no less than four segments. If the RTT
+ *            grows meanwhile by queue_ms and by thr, or the queue drops segments although the
+ *            path delivers 3/4 of W in a round trip, then the queue belongs to other flows.
  *   SHARED   CUBIC (RFC 9438): C = 0.4, beta = 0.7, fast convergence, Reno-friendly.
  *
  *   loss while q < thr / 2      random: W stays, p is updated. If a round trip loses more
@@ -49,8 +49,8 @@
  *   other loss that p explains  W is cut as in HOLD; PROBE waits
  *   any other loss              W *= 0.7
  *   ECN mark, local drop        W *= 0.7 at any q; HOLD does not cut in that round trip
- *   timeout                     W *= 0.7, unless the recovery before has cut it; cwnd starts at
- *                               1 and grows to W by slow start; after two round trips without a
+ *   timeout                     W *= 0.7, unless the recovery before has cut it; cwnd grows to W by
+ *                               slow start, from in flight + 1; after two round trips without a
  *                               queue it jumps to W/2
  *
  * During slow start after idle, or after Loss, W *= 0.7 begins with cwnd if that is less.
@@ -270,6 +270,12 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
  * quarter BDP.
  */
 #define SATCC_W_MIN		2
+
+/* HOLD cuts W to no less. A receiver may acknowledge every second segment. With fewer than 4
+ * segments such a path idles until the ACK arrives, and two segments in a row look like a
+ * queue. On a path of .57 Mbit/s and 55 ms HOLD kept W at 2 and 3: .35 Mbit/s for 30 s (lab).
+ */
+#define SATCC_W_HOLD		4
 
 /* W after idle (RFC 6928). */
 #define SATCC_W_RESTART		10
@@ -541,15 +547,15 @@ static void satcc_congestion(struct sock *sk, struct satcc *ca)
 }
 
 /* Cut W to what leaves a queue of half the threshold:
- * W = max(0.7 W, W (RTT_min + thr / 2) / (RTT_min + q)).
+ * W = max(0.7 W, W (RTT_min + thr / 2) / (RTT_min + q), least).
  */
-static void satcc_trim(struct satcc *ca, u32 queue_us)
+static void satcc_trim(struct satcc *ca, u32 queue_us, u32 least)
 {
 	u32 half_us = satcc_threshold_us(ca) / 2;
 	u32 w = div_u64((u64)ca->w * (ca->min_rtt_us + half_us),
 			ca->min_rtt_us + max(queue_us, half_us));
 
-	satcc_set_w(ca, max(w, satcc_cut(ca->w)));
+	satcc_set_w(ca, max3(w, satcc_cut(ca->w), least));
 	ca->quiet_rounds = 0;
 }
 
@@ -873,7 +879,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	if (!quiet && satcc_is_airs(ca, lost, sent)) {
 		ca->epoch.w_max = ca->w;
 		satcc_begin_epoch(ca);
-		satcc_trim(ca, satcc_queue_us(ca));
+		satcc_trim(ca, satcc_queue_us(ca), 0);
 		satcc_reacted(sk, ca);
 	} else {
 		if (!quiet && ca->mode == SATCC_ALONE && satcc_is_queue(ca) &&
@@ -957,7 +963,8 @@ static void satcc_hold(struct satcc *ca, bool queue)
 	if (ca->queue_rounds == SATCC_SETTLED_ROUND || ca->queue_rounds == SATCC_LOOK_ROUND)
 		ca->epoch.held_rtt_us = ca->round_rtt_us;
 	if (!ca->trimmed)
-		satcc_trim(ca, satcc_above_us(ca, ca->round_rtt_us));
+		satcc_trim(ca, satcc_above_us(ca, ca->round_rtt_us),
+			   min_t(u32, ca->w, SATCC_W_HOLD));
 	ca->trimmed = !ca->trimmed;
 }
 

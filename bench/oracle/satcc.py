@@ -36,7 +36,7 @@ DOUBT_NONE, DOUBT_WAIT, DOUBT_STAY, DOUBT_GROW = range(4)      # in queue_rounds
 ECE = 4                         # CA_ACK_ECE of in_ack_event()'s flags
 MAX_RTT_US, BW_ONE = 1 << 24, 1 << 24
 HOE_POINTS, HOE_MIN_POINTS, HOE_PKTS, HOE_US, HOE_SPAN_US = 32, 3, 64, 1 << 22, 1000
-W_MIN, W_RESTART, BLOCK = 2, 10, 16
+W_MIN, W_HOLD, W_RESTART, BLOCK = 2, 4, 10, 16
 SLACK, SLACK_DIVISOR = 4, 8     # W counts as filled though so many segments, and W/8, are missing
 CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
@@ -187,10 +187,10 @@ class Satcc(Control):
         self.quiet_rounds = 0
         self.reacted(call)
 
-    def trim(self, queue_us: int) -> None:
+    def trim(self, queue_us: int, least: int = 0) -> None:
         half_us = self.thr_us // 2
         w = self.w * (self.min_rtt_us + half_us) // (self.min_rtt_us + max(queue_us, half_us))
-        self.set_w(max(w, cut(self.w)))
+        self.set_w(max(w, cut(self.w), least))
         self.quiet_rounds = 0
 
     def cubic(self, call) -> int:
@@ -431,7 +431,7 @@ class Satcc(Control):
             if self.queue_rounds in (SETTLED, LOOK):
                 self.epoch_held_rtt_us = self.round_rtt_us
             if not self.trimmed:
-                self.trim(self.above(self.round_rtt_us))
+                self.trim(self.above(self.round_rtt_us), min(self.w, W_HOLD))
             self.trimmed ^= 1
 
     def watch(self) -> None:

@@ -309,6 +309,7 @@ MUTANTS = {
         ("an undo ends slow start", "modules/tcp_satcc.c",
          "ca->ramp = tp->prior_cwnd < w;", "ca->ramp = false;"),
         ("HOLD cuts for the queue of a mark", "modules/tcp_satcc.c", "ca->trimmed = true;", ";"),
+        ("HOLD leaves two segments", "modules/tcp_satcc.c", "min_t(u32, ca->w, SATCC_W_HOLD)", "0"),
         ("it is paced among others", "modules/tcp_satcc.c",
          "satcc_pacing_disable(sk);", "satcc_pacing_enable(sk);"),
         ("slow start among others is not paced", "modules/tcp_satcc.c",
@@ -373,6 +374,8 @@ def alone(fault):
         ("satcc", "HOLD cuts for the queue of a mark"): {
             "rate_mbit": 10, "rtt_ms": 40, "seconds": 20, "loss_pct": 0.3, "line": {"ecn": True},
             "sender": ECN, "receiver": ECN},
+        ("satcc", "HOLD leaves two segments"):
+            {"rate_mbit": 0.573, "rtt_ms": 55.4, "seconds": 3, "queue_packets": 2},
         ("satcc", "it is paced among others"): slower(200, 2, 0.5),
         # An outage begins while it is among others.
         ("satcc", "slow start among others is not paced"): {**slower(200, 2, 0.5), "change": [

@@ -229,6 +229,15 @@ def test_hold_does_not_cut_for_the_queue_of_a_mark(geo):
         assert min(call.new.w for call in after) == mark.new.w == mark.old.w * 70 // 100
 
 
+def test_hold_leaves_four_segments(lab, geo):
+    """Three segments fill the path, and the queue holds one.  HOLD cuts W to no less than four."""
+    _, flow_calls = play(lab, geo, rate_mbit=0.573, rtt_ms=55.4, queue_packets=2, seconds=3)
+    held = [(call.old.w, call.new.w) for call in acks(flow_calls)
+            if call.old.mode == call.new.mode == ALONE and call.new.trimmed and not call.old.trimmed]
+    assert any(before <= 5 for before, _ in held)
+    assert all(after >= min(before, 4) for before, after in held)
+
+
 def test_a_mark_and_a_loss_of_one_window_cut_once(lab, geo):
     """The receiver echoes a mark for a round trip.  A loss in that time begins Recovery, and W stays."""
     hops = [{"name": "gateway", "reverse": {"delay_ms": 50},

@@ -9,7 +9,8 @@
                                          of bench/RESULTS.md; the other call writes it too
 
 A table is between two comments, <!-- table: NAME --> and <!-- end -->, followed by a line with the
-source of its figures.  A table without new figures is not changed.  A policy's README has
+source of its figures.  A table without new figures is not changed, nor is that of the verdicts if FOLDER
+lacks a paper.  A policy's README has
 <!-- table: harm POLICY -->, a page of tools/uses/ <!-- table: use EXPERIMENT -->, and
 modules/RESULTS-satcc.md <!-- table: goal EXPERIMENT -->, of bench/scenarios/satcc/.  The same on another
 kernel is <!-- table: goal EXPERIMENT on 6.12 -->.
@@ -18,10 +19,12 @@ kernel is <!-- table: goal EXPERIMENT on 6.12 -->.
 import json
 import re
 import statistics
+import sys
 from pathlib import Path
 
 from ..errors import LabError
 from ..papers import tables as papers_tables
+from ..papers.experiment import papers as papers_of_bench
 from ..paths import TOP
 from . import figures, geo, tables
 
@@ -351,6 +354,18 @@ def written(text: str, data: dict) -> str:
     return BLOCK.sub(table, text)
 
 
+def of_all_papers(path: Path) -> dict | None:
+    """The verdicts of summary.json, or None if a paper has none, which stderr then names."""
+    summary = json.loads(path.read_text())
+    missing = [name for name, about in papers_of_bench().items()
+               if not about.goals and name not in summary["papers"]]
+    if not missing:
+        return summary
+    print(f"readme: keeps the table of verdicts: {path} has none of {', '.join(missing)}, which "
+          "`make papers` plays", file=sys.stderr)
+    return None
+
+
 def measured(folder: Path) -> dict:
     """The figures of a folder of results.  Raises OSError, ValueError."""
     data = {}
@@ -358,8 +373,8 @@ def measured(folder: Path) -> dict:
         data = json.loads(comparison.read_text())
     if (suite := folder / "acceptance/geo.json").exists():
         data["acceptance"] = json.loads(suite.read_text())
-    if (verdicts := folder / "papers/summary.json").exists():
-        data["papers"] = json.loads(verdicts.read_text())
+    if (verdicts := folder / "papers/summary.json").exists() and (summary := of_all_papers(verdicts)):
+        data["papers"] = summary
     if (uses := folder / "uses/papers.json").exists():
         data["uses"] = json.loads(uses.read_text())
     for goals in folder.glob("goals*/papers.json"):

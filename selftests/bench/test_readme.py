@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The tables of README.md and bench/RESULTS.md are what the program writes of a comparison's figures."""
 
+import json
 import re
 import statistics
 
@@ -176,6 +177,19 @@ def test_the_papers_verdicts(text):
                     for paper in ("marchese", "korean")]
     assert ("(`make papers`, 2026-01-02, Linux 6.1.0-56-amd64, QEMU 7.2.22, commit 0123abc, 601 runs, "
             "with 1 to 8 seeds where a value depends on chance.)") in text
+
+
+@pytest.mark.parametrize("names, missing", [
+    (["caini", "korean"], "henderson, marchese, pirovano"),
+    (["caini", "henderson", "korean", "marchese", "pirovano", "another"], None)])
+def test_the_verdicts_of_some_papers_alone_are_not_written(tmp_path, capsys, names, missing):
+    summary = {**make_all()["papers"], "papers": dict.fromkeys(names, VERDICTS)}
+    for folder, data in (("papers", summary), ("geo", make_full())):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / ("summary.json" if folder == "papers" else "bench.json")).write_text(
+            json.dumps(data))
+    assert readme.measured(tmp_path).get("papers") == (None if missing else summary)
+    assert (missing or "") in (message := capsys.readouterr().err) and bool(message) == bool(missing)
 
 
 def use_of(name: str, title: str, values: dict) -> dict:

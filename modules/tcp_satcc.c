@@ -46,7 +46,7 @@
  *   loss while q < thr / 2      random: W stays, p is updated. If a round trip loses more
  *                               than twice tolerate_pct: W *= 0.7. If 256 segments, and a
  *                               round trip, lose more than tolerate_pct: as any other loss
- *   other loss that p explains  W is cut as in HOLD; PROBE waits
+ *   other loss that p explains  W is cut as in HOLD, but not kept at four; PROBE waits
  *   any other loss              W *= 0.7
  *   ECN mark, local drop        W *= 0.7 at any q; HOLD does not cut in that round trip
  *   timeout                     W *= 0.7, unless the recovery before has cut it; cwnd grows to W by
@@ -69,7 +69,8 @@
  *
  * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts W three
  * times before its sixth round trip, to a third. If the RTT then differs from that of the
- * fourth round trip by less than thr / 2, there is no queue, and the RTT becomes RTT_min.
+ * fourth round trip by less than thr / 2, there is no queue, and the RTT becomes RTT_min. A W
+ * of four segments is not cut, so it says nothing about the path.
  * The queue of other flows would have grown or shrunk. SHARED does the same when the RTT
  * stays within thr / 8 for seven round trips in which W changes by a fifth.
  *
@@ -272,8 +273,9 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_W_MIN		2
 
 /* HOLD cuts W to no less. A receiver may acknowledge every second segment. With fewer than 4
- * segments such a path idles until the ACK arrives, and two segments in a row look like a
+ * in flight the path then idles until the ACK arrives, and two segments in a row look like a
  * queue. On a path of .57 Mbit/s and 55 ms HOLD kept W at 2 and 3: .35 Mbit/s for 30 s (lab).
+ * If the queue stays nevertheless, the flow becomes SHARED, where W may be less.
  */
 #define SATCC_W_HOLD		4
 
@@ -303,7 +305,8 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_WAIT_ROUNDS	16
 
 /* After this many round trips with a queue, it counts as the queue of other flows. By then
- * HOLD has cut W by 30 % three times, more than a flow alone can have in the queue.
+ * HOLD has cut W by 30 % three times, or to four segments: more than a flow alone can have in
+ * the queue of a path that four segments fill.
  */
 #define SATCC_BUSY_ROUNDS	6
 
@@ -919,13 +922,14 @@ static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)
 }
 
 /* Has the path become longer? Yes if HOLD has cut W by a fifth or more and the RTT has not
- * changed: the queue of another flow would have grown or shrunk, its own would be gone.
+ * changed: the queue of another flow would have grown or shrunk, its own would be gone. HOLD
+ * does not cut a W of four segments, so such a flow may hold the queue that does not change.
  */
 static bool satcc_is_longer(const struct satcc *ca)
 {
 	s32 more_us = ca->round_rtt_us - ca->epoch.held_rtt_us;
 
-	return ca->w <= ca->epoch.held_w - ca->epoch.held_w / 5 &&
+	return ca->w > SATCC_W_HOLD && ca->w <= ca->epoch.held_w - ca->epoch.held_w / 5 &&
 	       abs(more_us) < (s32)satcc_threshold_us(ca) / 2;
 }
 

@@ -412,6 +412,8 @@ class Satcc(Control):
     # -- once in a round trip -------------------------------------------------------------
 
     def hold(self, queue: bool) -> None:
+        """In ALONE: W is cut every second round trip with a queue, but not below W_HOLD.  In the sixth
+        one the path is longer if W was cut and the RTT stayed; else the queue is of other flows."""
         if not queue:
             self.queue_rounds = self.trimmed = 0
             return
@@ -420,7 +422,7 @@ class Satcc(Control):
         self.queue_rounds += 1
         more_us = self.round_rtt_us - self.epoch_held_rtt_us
         if self.queue_rounds == BUSY and abs(more_us) < self.thr_us // 2 and \
-                self.w <= self.epoch_held_w - self.epoch_held_w // 5:
+                W_HOLD < self.w <= self.epoch_held_w - self.epoch_held_w // 5:
             self.queue_rounds = 0
             self.min_rtt_us = min(self.round_rtt_us, self.epoch_held_rtt_us)
         elif self.queue_rounds == BUSY or self.queue_rounds > SETTLED and \

@@ -375,7 +375,7 @@ def alone(fault):
             "rate_mbit": 10, "rtt_ms": 40, "seconds": 20, "loss_pct": 0.3, "line": {"ecn": True},
             "sender": ECN, "receiver": ECN},
         ("satcc", "HOLD leaves two segments"):
-            {"rate_mbit": 0.573, "rtt_ms": 55.4, "seconds": 3, "queue_packets": 2},
+            {"rate_mbit": 0.573, "rtt_ms": 40, "seconds": 3, "queue_packets": 50},
         ("satcc", "it is paced among others"): slower(200, 2, 0.5),
         # An outage begins while it is among others.
         ("satcc", "slow start among others is not paced"): {**slower(200, 2, 0.5), "change": [

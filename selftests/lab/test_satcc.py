@@ -230,12 +230,26 @@ def test_hold_does_not_cut_for_the_queue_of_a_mark(geo):
 
 
 def test_hold_leaves_four_segments(lab, geo):
-    """Three segments fill the path, and the queue holds one.  HOLD cuts W to no less than four."""
-    _, flow_calls = play(lab, geo, rate_mbit=0.573, rtt_ms=55.4, queue_packets=2, seconds=3)
+    """Two segments fill the path, and its queue drops nothing.  HOLD cuts W in turn to 8, 5 and 4; 70 %
+    of 5 would be 3."""
+    _, flow_calls = play(lab, geo, rate_mbit=0.573, rtt_ms=40, queue_packets=50, seconds=3)
     held = [(call.old.w, call.new.w) for call in acks(flow_calls)
-            if call.old.mode == call.new.mode == ALONE and call.new.trimmed and not call.old.trimmed]
-    assert any(before <= 5 for before, _ in held)
-    assert all(after >= min(before, 4) for before, after in held)
+            if call.old.mode == ALONE and call.new.trimmed and not call.old.trimmed]
+    assert held[-1] == (5, 4) and not flow_calls[-1].lost
+
+
+def test_four_segments_do_not_make_a_path_longer(lab):
+    """Twelve flows share a path of 33 segments.  HOLD does not cut a W of four and less, so in the sixth
+    round trip with a queue such a flow shares, and does not take its RTT for that of a longer path."""
+    rate = {"rate_mbit": 10, "queue_packets": 132}
+    run = lab.run(scenario.from_dict({
+        "title": "test", "captures": ["sender"], "flow": [{"cc": CC, "seconds": 4}] * 12,
+        "hop": [{"name": "gateway", "forward": rate, "reverse": {"delay_ms": 20}},
+                {"name": "satellite", "forward": {"delay_ms": 20}}]}))
+    sixth = [call for call in acks(calls.of_run(run, {CC})[CC]) if call.old.mode == ALONE
+             and call.old.queue_rounds == 5 != call.new.queue_rounds and call.old.w <= 4]
+    assert any(call.new.mode == SHARED for call in sixth)
+    assert all(call.new.min_rtt_us == call.old.min_rtt_us for call in sixth)
 
 
 def test_a_mark_and_a_loss_of_one_window_cut_once(lab, geo):

@@ -361,25 +361,26 @@ def of_all_papers(path: Path) -> dict | None:
                if not about.goals and name not in summary["papers"]]
     if not missing:
         return summary
-    print(f"readme: keeps the table of verdicts: {path} has none of {', '.join(missing)}, which "
-          "`make papers` plays", file=sys.stderr)
+    print(f"readme: the table of verdicts stays: {path} lacks {', '.join(missing)}; "
+          "`make papers` without PAPER plays all", file=sys.stderr)
     return None
 
 
 def measured(folder: Path) -> dict:
-    """The figures of a folder of results.  Raises OSError, ValueError."""
-    data = {}
+    """The figures of a folder of results, {} if it only has some papers' verdicts.  Raises OSError,
+    ValueError."""
+    data, verdicts = {}, folder / "papers/summary.json"
     if (comparison := folder / "geo/bench.json").exists():
         data = json.loads(comparison.read_text())
     if (suite := folder / "acceptance/geo.json").exists():
         data["acceptance"] = json.loads(suite.read_text())
-    if (verdicts := folder / "papers/summary.json").exists() and (summary := of_all_papers(verdicts)):
+    if verdicts.exists() and (summary := of_all_papers(verdicts)):
         data["papers"] = summary
     if (uses := folder / "uses/papers.json").exists():
         data["uses"] = json.loads(uses.read_text())
     for goals in folder.glob("goals*/papers.json"):
         data[goals.parent.name] = json.loads(goals.read_text())
-    if not data:
+    if not data and not verdicts.exists():
         raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json, papers/summary.json, "
                          "uses/papers.json or goals/papers.json")
     return data

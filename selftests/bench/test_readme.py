@@ -8,6 +8,7 @@ import statistics
 import pytest
 
 from bench.compare import readme, tables
+from bench.papers.experiment import papers
 from bench.paths import TOP, policies
 from selftests.bench.test_geo import row as geo_row
 from selftests.bench.test_webpage import SIZES, make_data, make_full
@@ -179,17 +180,21 @@ def test_the_papers_verdicts(text):
             "with 1 to 8 seeds where a value depends on chance.)") in text
 
 
-@pytest.mark.parametrize("names, missing", [
-    (["caini", "korean"], "henderson, marchese, pirovano"),
-    (["caini", "henderson", "korean", "marchese", "pirovano", "another"], None)])
-def test_the_verdicts_of_some_papers_alone_are_not_written(tmp_path, capsys, names, missing):
+PAPERS = [name for name, about in papers().items() if not about.goals]
+
+
+@pytest.mark.parametrize("others", [{"geo": "bench.json"}, {}])
+@pytest.mark.parametrize("names, missing", [(PAPERS[1:3], [PAPERS[0], *PAPERS[3:]]),
+                                            ([*PAPERS, "another"], [])])
+def test_the_verdicts_of_some_papers_alone_are_not_written(tmp_path, capsys, names, missing, others):
     summary = {**make_all()["papers"], "papers": dict.fromkeys(names, VERDICTS)}
-    for folder, data in (("papers", summary), ("geo", make_full())):
+    for folder, name in {"papers": "summary.json", **others}.items():
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / ("summary.json" if folder == "papers" else "bench.json")).write_text(
-            json.dumps(data))
-    assert readme.measured(tmp_path).get("papers") == (None if missing else summary)
-    assert (missing or "") in (message := capsys.readouterr().err) and bool(message) == bool(missing)
+        (tmp_path / folder / name).write_text(json.dumps(summary if folder == "papers" else make_full()))
+    data = readme.measured(tmp_path)
+    assert data.get("papers") == (None if missing else summary) and ("links" in data) == bool(others)
+    message = capsys.readouterr().err
+    assert (f"lacks {', '.join(missing)};" in message) if missing else not message
 
 
 def use_of(name: str, title: str, values: dict) -> dict:

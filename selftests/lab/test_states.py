@@ -39,7 +39,7 @@ GENTLE = {"hybla_full": {"tcp_hybla_full": {"rtt0_ms": 300}}}
 # Of a segment acknowledged, in slow start: 2^2 - 1 and a fraction.
 START_GAIN = {"hybla_full": 4}
 MARK_PCT = {"westwood_abse": 80}        # what a mark leaves, at most; 50 of the others
-AVOID_PCT: dict[str, int] = {}  # least growth in congestion avoidance; 100, as Reno, of the others
+AVOID_PCT: dict[str, int] = {}  # least growth in congestion avoidance, % of Reno's; 100 of the others
 
 
 @pytest.fixture

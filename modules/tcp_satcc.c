@@ -69,10 +69,10 @@
  *
  * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts W three
  * times before its sixth round trip, to a third. If the RTT then differs from that of the
- * fourth round trip by less than thr / 2, there is no queue, and the RTT becomes RTT_min. A W
- * of four segments is not cut, so it says nothing about the path.
- * The queue of other flows would have grown or shrunk. SHARED does the same when the RTT
- * stays within thr / 8 for seven round trips in which W changes by a fifth.
+ * fourth round trip by less than thr / 2, there is no queue, and the RTT becomes RTT_min. The
+ * queue of other flows would have grown or shrunk. A W of four segments is not cut, so then
+ * the RTT says nothing about the path. SHARED does the same as HOLD when the RTT stays within
+ * thr / 8 for seven round trips in which W changes by a fifth.
  *
  * Example at 600 ms, 10 Mbit/s, 1500 byte segments: the flow sends ten segments, whose ACKs
  * arrive 1.2 ms apart. That is 826 per second, so W = 495 after the third ACK, 1.2 s after
@@ -305,8 +305,8 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_WAIT_ROUNDS	16
 
 /* After this many round trips with a queue, it counts as the queue of other flows. By then
- * HOLD has cut W by 30 % three times, or to four segments: more than a flow alone can have in
- * the queue of a path that four segments fill.
+ * HOLD has cut W by 30 % three times, more than a flow alone can have in the queue, or to
+ * four segments.
  */
 #define SATCC_BUSY_ROUNDS	6
 

@@ -829,6 +829,15 @@ def test_the_report_opens_with_its_answer_and_says_of_goals_what_they_have(tmp_p
     assert "What the paper says" not in page and "<h3>Goals</h3>" in page
 
 
+def test_a_report_in_which_no_policy_is_best_has_no_table_of_the_best(tmp_path):
+    one = read(put(link=""))
+    about = {"kernel": "6.1.0", "emulator": "QEMU 7.2", "seeds": 1, "date": "2026-01-01", "commit": None}
+    report.write(results.Results(finished(tmp_path, [one]), [one], tmp_path), about, tmp_path)
+    index = (tmp_path / "index.html").read_text()
+    assert re.findall(r"<h2.*?>(.*?)</h2>", index)[0] == "How far the papers are reproduced"
+    assert "link by link" not in index and "compared by" not in index
+
+
 def test_which_policy_for_which_link(tmp_path):
     one = read()
     data = results.Results(finished(tmp_path, [one]), [one], tmp_path).as_dict()

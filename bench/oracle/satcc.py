@@ -41,7 +41,7 @@ SLACK, SLACK_DIVISOR = 4, 8     # W counts as filled though so many segments, an
 CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
 SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W, DOUBT_PART = 2, 2, 8, 32, 8
-P_SEGMENTS, P_SEGMENTS_MAX, P_LOST_MAX, P_PART, EXCESS_MAX = 256, 1023, 127, 64, 3
+P_SEGMENTS, P_LOST_MAX, P_PART, EXCESS_MAX = 256, 127, 64, 3
 CLOCK_W = 16                    # the least W that is not paced in SHARED
 CUT_FAR = 1 << 30               # segments delivered since the last cut, at most
 TICK_MS = 8                     # rounding by the core's clock, at both ends of a time
@@ -327,12 +327,12 @@ class Satcc(Control):
 
     def learn(self, call) -> None:
         """Update p from segments that were sent while there was no queue."""
-        lost = max(call.rs_losses, 0)
-        self.quiet_sent = min(self.quiet_sent + call.rs_acked_sacked + lost, P_SEGMENTS_MAX)
-        self.quiet_lost = min(self.quiet_lost + lost, P_LOST_MAX)
-        if self.quiet_sent < P_SEGMENTS and (self.p_q16 or self.excess or not self.quiet_lost):
+        lost = self.quiet_lost + max(call.rs_losses, 0)
+        sent = self.quiet_sent + call.rs_acked_sacked + max(call.rs_losses, 0)
+        if sent < P_SEGMENTS and (self.p_q16 or self.excess or not lost):
+            self.quiet_sent, self.quiet_lost = sent, min(lost, P_LOST_MAX)
             return
-        p = (self.quiet_lost << 16) // max(self.quiet_sent, 100)
+        p = (lost << 16) // max(sent, 100)
         if 100 * p > self.parameters["tolerate_pct"] << 16:
             self.excess = min(self.excess + 1, EXCESS_MAX)
         else:
@@ -341,7 +341,7 @@ class Satcc(Control):
         self.quiet_sent = self.quiet_lost = 0
 
     def explained(self, lost: int, sent: int) -> bool:
-        mean = min(sent, U16) * self.p_q16 >> 8
+        mean = sent * self.p_q16 >> 8
         return bool(self.p_q16) and not self.is_excess() and lost << 8 <= 2 * (mean + isqrt(mean << 8))
 
     def answer(self, call, prior_delivered: int) -> None:

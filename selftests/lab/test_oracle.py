@@ -276,7 +276,7 @@ MUTANTS = {
          "SATCC_HOE_MIN_POINTS, ca->min_rtt_us);", "SATCC_HOE_MIN_POINTS, ca->rtt_us);"),
         ("a loss in a queue is the air's", "modules/tcp_satcc.c",
          "if (!ca->p_q16 || satcc_is_excess(ca))\n\t\treturn false;\n\n"
-         "\treturn (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt(mean_q8 << 8));",
+         "\treturn (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt64(mean_q8 << 8));",
          "return lost && mean_q8 + 1;"),
         ("CUBIC's growth after a loss has no bound", "modules/tcp_satcc.c",
          "step = min(step, satcc_probe_step(ca, n));", ";"),

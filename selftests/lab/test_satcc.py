@@ -367,3 +367,17 @@ def test_the_pacing_rate_follows_the_window(lab, geo):
     assert len(paced) > 200
     for call in paced:
         assert call.pacing_rate == call.mss * 80_000 * 120 * call.new.w // call.srtt_us8
+
+
+def test_p_of_an_ack_of_many_segments(lab, geo):
+    """At 100 Mbit/s the return link loses 270 ms of ACKs.  The next ACK is for more than a thousand
+    segments, and reports losses: p is the lost share of all of these."""
+    _, flow_calls = play(lab, geo, {"tcp_satcc": {"queue_ms": 40}}, rate_mbit=100, seconds=6,
+                         capture=False, change=[
+        from_then_on(3.155, loss_pct=100), from_then_on(3.160),
+        {"at_s": 3.2, "hop": "gateway", "reverse": {"delay_ms": 300, "loss_pct": 100}},
+        {"at_s": 3.47, "hop": "gateway", "reverse": {"delay_ms": 300}}])
+    [call] = [call for call in acks(flow_calls) if call.new.p_q16 and not call.old.p_q16]
+    sent, lost = call.rs_acked_sacked + call.rs_losses, call.rs_losses
+    assert sent > 1100 and lost > 4 and call.old.quiet_lost == 0, call
+    assert call.new.p_q16 == (lost << 16) // (sent + call.old.quiet_sent), call

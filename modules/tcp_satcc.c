@@ -1357,7 +1357,10 @@ static void satcc_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 }
 
 /* May run before, in or long after the handshake, and on the bytes of another policy. Only a
- * flow that has sent nothing has a train to measure.
+ * flow that has sent nothing has a train to measure. A program that selects satcc between
+ * connect() and the end of the handshake has the core call this in SYN_SENT and not again. MSS
+ * and cwnd are the handshake's then, and a lost SYN ends START. So the bytes have no owner in
+ * SYN_SENT, and the first callback after it runs this again.
  */
 static void satcc_init(struct sock *sk)
 {
@@ -1365,7 +1368,8 @@ static void satcc_init(struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	memset(ca, 0, sizeof(*ca));
-	WRITE_ONCE(ca->owner, satcc_owner(sk, &tcp_satcc));
+	if (sk->sk_state != TCP_SYN_SENT)
+		WRITE_ONCE(ca->owner, satcc_owner(sk, &tcp_satcc));
 	satcc_set_w(ca, tcp_snd_cwnd(tp));
 	ca->mss = min_t(u32, tp->mss_cache, U16_MAX);
 	ca->round_delivered = tp->delivered;

@@ -77,6 +77,7 @@ class Satcc(Control):
     MODULE = "tcp_satcc"
     DEFAULTS = {"tolerate_pct": 10, "queue_ms": 25, "hoe": 1}
     FIELDS = COMMON + IN_START + AFTER
+    ANEW = True
 
     def __init__(self, parameters, scenario):
         self.decayed_ns = 0

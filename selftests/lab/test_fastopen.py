@@ -140,6 +140,35 @@ def test_the_flows_did_lose_packets(flows):
         assert flows[f"{route}.alone"]["ssthresh"] < INFINITE
 
 
+# -- a policy that nobody replaces ------------------------------------------------
+
+FIRST_FLIGHT = 14_000           # bytes; with those of the SYN ten segments
+
+
+@pytest.fixture(scope="module")
+def starts(lab):
+    """(policy, how it was selected) -> what its flow of one flight reported."""
+    # The first flow of a guest is slower.
+    lines = ["route; ip netns exec sender ./fastopen 192.0.2.6 5000 - 1 14000 > /dev/null", "sleep 0.5"]
+    for policy in OURS:
+        for how, route, option in (("route", policy, "-"), ("option", "", policy)):
+            lines += [f"route {route}", f"ip netns exec sender ./fastopen 192.0.2.6 5000 {option} 1 "
+                      f"{FIRST_FLIGHT} > /run/out/{policy}.{how}", "sleep 0.5"]
+    files = played(lab, "starts", "\n".join(lines))
+    return {(policy, how): json.loads(files[f"{policy}.{how}"])
+            for policy in OURS for how in ("route", "option")}
+
+
+@pytest.mark.parametrize("policy", OURS)
+def test_a_policy_selected_in_syn_sent_sends_the_initial_window(starts, policy):
+    """The kernel runs init() in SYN_SENT and not again, when the MSS is 536 and no RTT is known."""
+    flow, usual = starts[policy, "option"], starts[policy, "route"]
+    assert (flow["deferred"], flow["set"], flow["used"], usual["used"]) == (1, policy, policy, policy)
+    assert flow["acked"] >= FIRST_FLIGHT
+    assert abs(flow["ms"] - usual["ms"]) < RTT_MS / 2, (flow, usual)
+    assert flow["cwnd_max"] == usual["cwnd_max"], (flow, usual)
+
+
 # -- what is left behind --------------------------------------------------------
 
 def objects(text):

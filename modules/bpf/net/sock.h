@@ -5,6 +5,7 @@
 
 #include <linux/kernel.h>
 
+#define sk_state		__sk_common.skc_state
 #define sock_net(sk)	((sk)->__sk_common.skc_net.net)
 
 /* Not atomic, because BPF has no atomic writes to a socket's members. If the fq qdisc writes

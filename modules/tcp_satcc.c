@@ -523,7 +523,8 @@ static void satcc_run(struct sock *sk, struct satcc *ca, u32 w)
 	ca->credit = 0;
 	ca->round_lost = tcp_sk(sk)->lost;
 	ca->epoch = (struct satcc_epoch){ .cut_delivered = tcp_sk(sk)->delivered,
-					  .cut_seq = tcp_sk(sk)->snd_una };
+					  .cut_seq = tcp_sk(sk)->snd_una,
+					  .prior_w = ca->w };
 	satcc_pacing_enable(sk);
 }
 

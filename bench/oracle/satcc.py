@@ -172,6 +172,7 @@ class Satcc(Control):
             setattr(self, name, 0)
         self.mode, self.train, self.quiet_rounds, self.queue_rounds = ALONE, DONE, 0, 0
         self.set_w(w)
+        self.epoch_prior_w = self.w
         self.round_lost = call.lost
         self.epoch_cut_delivered, self.epoch_cut_seq = call.delivered_old, call.snd_una
         self.pace()

@@ -11,7 +11,7 @@ from bench.lab.play import Lab
 from bench.measure import fairness, flow_view
 from bench.oracle import calls
 from bench.oracle.calls import (
-    CONG_CONTROL, CWND_EVENT, CWR, LOSS, RECOVERY, SET_STATE, TX_START, TX_START_EVENT)
+    CONG_CONTROL, CWND_EVENT, CWR, LOSS, RECOVERY, SET_STATE, TX_START, TX_START_EVENT, UNDO)
 from bench.scenario import scenario
 from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
@@ -358,6 +358,16 @@ def test_a_longer_path(lab, geo):
     assert max(at[10]) < 620_000
     assert min(at[28]) >= 890_000
     assert max(at[41]) < 750_000
+
+
+def test_an_undo_restores_the_window_that_start_had(lab, geo):
+    """With tolerate_pct=0 the first loss ends START and cuts W.  The segments were only 0.95 s late, and
+    the receiver's DSACK undoes the reduction: W is what it was, and growth does not wait."""
+    _, flow_calls = play(lab, geo, {"tcp_satcc": {"tolerate_pct": 0, "hoe": 0}}, queue_packets=1000,
+                         seconds=8, change=[from_then_on(1.9, delay_ms=1250), from_then_on(1.93)])
+    cut = next(call for call in flow_calls if call.old.mode == START and call.new.mode != START)
+    [undo] = [call for call in flow_calls if call.call == UNDO]
+    assert cut.new.w < cut.old.w <= undo.new.w and undo.new.epoch_w_max == 0, (cut, undo)
 
 
 def test_the_pacing_rate_follows_the_window(lab, geo):

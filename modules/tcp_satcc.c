@@ -1160,15 +1160,33 @@ static void satcc_set_pacing(struct sock *sk, const struct satcc *ca)
 		satcc_pacing_enable(sk);
 }
 
-/* W is in segments, so it changes when the MSS changes. */
+/* Returns how many segments of the size mss have the bytes of so many of the flow's size. */
+static u32 satcc_resize(const struct satcc *ca, u32 segments, u32 mss)
+{
+	return min_t(u64, div_u64((u64)segments * ca->mss, mss), U32_MAX);
+}
+
+/* W, and all that is compared with it, is in segments, so it changes when the MSS changes. */
 static void satcc_update_mss(struct sock *sk, struct satcc *ca)
 {
 	u32 mss = min_t(u32, tcp_sk(sk)->mss_cache, U16_MAX);
+	struct satcc_epoch *epoch = &ca->epoch;
 
 	if (mss == ca->mss)
 		return;
-	if (ca->mss && mss)
-		satcc_set_w(ca, div_u64((u64)ca->w * ca->mss, mss));
+	if (ca->mss && mss) {
+		satcc_set_w(ca, satcc_resize(ca, ca->w, mss));
+		ca->bw[0] = satcc_resize(ca, ca->bw[0], mss);
+		ca->bw[1] = satcc_resize(ca, ca->bw[1], mss);
+		ca->bw[2] = satcc_resize(ca, ca->bw[2], mss);
+		if (ca->mode != SATCC_START) {
+			epoch->w_max = satcc_resize(ca, epoch->w_max, mss);
+			epoch->prior_w = satcc_resize(ca, epoch->prior_w, mss);
+			epoch->prior_w_max = satcc_resize(ca, epoch->prior_w_max, mss);
+			epoch->held_w = satcc_resize(ca, epoch->held_w, mss);
+			satcc_begin_epoch(ca);
+		}
+	}
 	ca->mss = mss;
 }
 

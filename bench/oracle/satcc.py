@@ -58,6 +58,7 @@ IN_START = ("train_jitter_us", "train_end", "start_hoe_sum_tt", "start_hoe_sum_t
 AFTER = ("round_lost", "credit", "epoch_w_max", "epoch_w_begin", "epoch_begin_ms", "epoch_k_ms",
          "epoch_cut_delivered", "epoch_cut_seq", "epoch_prior_w", "epoch_prior_w_max", "epoch_held_w",
          "epoch_held_rtt_us")
+IN_SEGMENTS = ("epoch_w_max", "epoch_prior_w", "epoch_prior_w_max", "epoch_held_w")
 
 
 def cube_root(x: int) -> int:
@@ -567,7 +568,7 @@ class Satcc(Control):
         mss = min(call.mss, U16)
         if mss != self.mss:
             if self.mss and mss:
-                self.set_w(self.w * self.mss // mss)
+                self.resize(mss)
             self.mss = mss
         self.sample(call, call.rtt_us)
         if call.rs_delivered > 0 and not is_before(call.rs_prior_delivered, self.round_delivered):
@@ -591,6 +592,14 @@ class Satcc(Control):
         self.set_pacing()
         self.in_ack = self.ece = 0
         return decayed
+
+    def resize(self, mss: int) -> None:
+        """Keep the bytes of W, and of all that is compared with it, when the segments' size changes."""
+        self.set_w(self.w * self.mss // mss)
+        for name in ("bw_0", "bw_1", "bw_2") + (() if self.mode == START else IN_SEGMENTS):
+            setattr(self, name, min(getattr(self, name) * self.mss // mss, U32))
+        if self.mode != START:
+            self.begin_epoch()
 
     def in_ack_event(self, call):
         self.in_ack, self.ece = 1, int(bool(call.arg & ECE))

@@ -370,6 +370,21 @@ def test_an_undo_restores_the_window_that_start_had(lab, geo):
     assert cut.new.w < cut.old.w <= undo.new.w and undo.new.epoch_w_max == 0, (cut, undo)
 
 
+def test_smaller_segments_keep_the_bytes(lab, geo):
+    """The path takes 1000 bytes instead of 1500 after 12 s: W, the W before the last cut, and the rate
+    are what they were in bytes, to one segment.  So neither the link nor the queue gets more."""
+    run, flow_calls = play(lab, geo, rate_mbit=10, loss_pct=1, seconds=20, commands=[
+        "sleep 12; in_ns sender sh -c 'ip route change $(ip route show | grep via) mtu 1000'"])
+    oracle.check(run).raise_first()
+    call = next(call for call in acks(flow_calls) if call.old.mss == 1448 and call.new.mss != 1448)
+    mss = call.new.mss
+    assert mss == 948 and call.new.mode == ALONE and call.old.epoch_w_max > 100
+    for before, after in ((call.old.w, call.new.w), (call.old.epoch_w_max, call.new.epoch_w_max),
+                          (call.old.epoch_prior_w, call.new.epoch_prior_w)):
+        assert before * 1448 // mss <= after <= before * 1448 // mss + 2, call
+    assert abs(call.new.bw_1 * mss / (call.old.bw_1 * 1448) - 1) < 0.001, call
+
+
 def test_the_pacing_rate_follows_the_window(lab, geo):
     """At each ACK after START: 120 % of W segments in srtt, to the byte a second."""
     _, flow_calls = play(lab, geo, loss_pct=1, seconds=15)

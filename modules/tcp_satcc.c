@@ -512,7 +512,7 @@ static void satcc_begin_epoch(struct satcc *ca)
 	ca->credit = 0;
 }
 
-/* Leave START with this W. */
+/* Leave START with this W, to which an undo of the reduction under way returns. */
 static void satcc_run(struct sock *sk, struct satcc *ca, u32 w)
 {
 	ca->mode = SATCC_ALONE;

@@ -434,7 +434,9 @@ fail:
 	return err;
 }
 
-/* Only while this is set does the parameter's setter look up the names. */
+/* Only while this is set does the parameter's setter look up the names. Protected by the
+ * kernel's lock of this module's parameters.
+ */
 static bool satcc_call_is_loaded;
 
 static int satcc_call_set(const char *val, const struct kernel_param *kp)
@@ -455,7 +457,7 @@ static int satcc_call_set(const char *val, const struct kernel_param *kp)
 		goto out;
 
 	mutex_lock(&satcc_call_lock);
-	if (satcc_call_on)
+	if (satcc_call_on && satcc_call_is_loaded)
 		err = -EBUSY;
 	else
 		swap(satcc_call_list, *list);
@@ -482,14 +484,36 @@ static const struct kernel_param_ops satcc_call_ops = {
 module_param_cb(callbacks_of, &satcc_call_ops, NULL, 0644);
 MODULE_PARM_DESC(callbacks_of, "congestion controls whose calls the event cc_call records, 8 at most; commas between");
 
-/* Look up the names given at load. Nobody writes the parameter before this returns. */
+/* Look up the names given at load. The event may be on already, because its file exists
+ * before this; then install its hooks.
+ */
 int __init satcc_log_call_init(void)
 {
+	struct satcc_call_list *list;
 	int err;
 
 	BUILD_BUG_ON(SATCC_CALL_PRIV != ICSK_CA_PRIV_SIZE);
-	err = satcc_call_find_all(&satcc_call_list);
+	list = kzalloc(sizeof(*list), GFP_KERNEL);
+	if (!list)
+		return -ENOMEM;
+
+	kernel_param_lock(THIS_MODULE);
+	strscpy(list->text, satcc_call_list.text, sizeof(list->text));
+	err = satcc_call_find_all(list);
+	if (err)
+		goto out;
+
+	mutex_lock(&satcc_call_lock);
+	swap(satcc_call_list, *list);
+	if (satcc_call_on)
+		err = satcc_call_attach();
+	if (err)
+		satcc_call_let_go(&satcc_call_list);
+	mutex_unlock(&satcc_call_lock);
 	satcc_call_is_loaded = !err;
+out:
+	kernel_param_unlock(THIS_MODULE);
+	kfree(list);
 
 	return err;
 }

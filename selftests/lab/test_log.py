@@ -7,6 +7,7 @@ Off by one record, one field or one reason is a failure: nothing here has a tole
 import dataclasses
 import ipaddress
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from selftests.lab import decisions
 from selftests.lab.test_policies import ECN_ON, SACK_OFF, TIMESTAMPS_OFF, from_then_on
 
 pytestmark = pytest.mark.lab
+FOREIGN = Path(__file__).with_name("foreign")
 
 (FIRST, INIT, ACK, RECOVERY, CWR, RTO, UNDO, IDLE, APP_LIMITED, SWITCH, OTHER) = range(11)
 OPEN, DISORDER, STATE_CWR, STATE_RECOVERY, LOSS = range(5)
@@ -525,6 +527,38 @@ def test_a_missing_function_keeps_its_events_off_and_is_named(lab, poorer, tmp_p
     assert "cannot hook inet6_csk_xmut" in output
     assert "the event segment_sent stays off" in output and "the event cwnd_changed stays off" in output
     assert "the event ack_received" not in output
+
+
+# -- an event that is on before the module is loaded -----------------------------
+
+@pytest.fixture(scope="module")
+def early(lab, tmp_path_factory):
+    """foreign/early.c, built for the guest's kernel."""
+    folder = tmp_path_factory.mktemp("early")
+    (folder / "early.c").write_bytes((FOREIGN / "early.c").read_bytes())
+    (folder / "Kbuild").write_text("obj-m := early.o\n")
+    image.kbuild("foreign module", packages.headers(lab.image.release), folder)
+    return (folder / "early.ko").read_bytes()
+
+
+def test_an_event_that_is_on_before_the_module_has_its_hooks(lab, early, tmp_path):
+    """The names given at load are taken, and stay until the event is off."""
+    script = """
+        insmod ./early.ko
+        modprobe satcc_log callbacks_of=cubic,reno
+        cat /sys/module/satcc_log/parameters/callbacks_of > /run/out/names
+        sh -c "echo reno > /sys/module/satcc_log/parameters/callbacks_of" 2> /run/out/refused || :
+        cd /sys/kernel/tracing
+        cat events/satcc/cc_call/enable enabled_functions > /run/out/on
+        echo 0 > events/satcc/cc_call/enable
+        cat enabled_functions > /run/out/off
+        """
+    files = machine.run_job(lab.snapshot, {"run": script.encode(), "early.ko": early},
+                            tmp_path / "console").files
+    on, *hooked = files["on"].decode().splitlines()
+    assert on == "1" and files["names"] == b"cubic,reno\n"
+    assert {"cubictcp_cong_avoid", "tcp_reno_cong_avoid"} <= {line.split()[0] for line in hooked}
+    assert files["refused"] and files["off"] == b""
 
 
 # -- what it costs ---------------------------------------------------------------

@@ -10,8 +10,9 @@
 #include "compat.h"
 #include "credit.h"
 
-/* The RTTs that the core keeps for every flow are in us; 0 = no sample yet. Both come from
- * microsecond samples: of timestamps, or of segments sent once.
+/* The RTTs that the core keeps for every flow are in us; 0 = no sample yet. Their samples are
+ * of segments sent once. An ACK of retransmitted segments alone gives the RTT of its timestamp,
+ * in whole ms.
  */
 
 /* Returns srtt, which includes queueing. The core stores eight times srtt, so an srtt

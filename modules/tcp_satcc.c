@@ -10,7 +10,8 @@
  *   RTT_min  smallest RTT, no older than net.ipv4.tcp_min_rtt_wlen (300 s)
  *   bw       largest delivery rate in this round trip and the two before
  *   b        bw RTT_min, the BDP without a queue
- *   q        delay of the queue: smallest of the last 16 to 31 RTTs, less RTT_min
+ *   q        delay of the queue: smallest of the last 16 to 31 RTTs, or of this and the last
+ *            round trip if they have fewer, less RTT_min
  *   thr      from here on q counts as a queue: the largest of min(RTT_min / 16, 25 ms),
  *            2 ms, and min(two segments' time at bw, RTT_min / 8)
  *   n        round trips since q >= thr
@@ -419,7 +420,7 @@ static u32 satcc_above_us(const struct satcc *ca, u32 rtt_us)
 	return rtt_us > ca->min_rtt_us ? rtt_us - ca->min_rtt_us : 0;
 }
 
-/* Returns q, the delay of the queue, from the smallest of the last 16 to 31 RTTs. */
+/* Returns q, the delay of the queue. */
 static u32 satcc_queue_us(const struct satcc *ca)
 {
 	u32 rtt_us = ca->last_block_rtt_us;
@@ -435,7 +436,7 @@ static bool satcc_is_queue(const struct satcc *ca)
 	return satcc_queue_us(ca) >= satcc_threshold_us(ca);
 }
 
-/* May losses be random, because there is no queue? This uses the last 16 to 31 RTTs, because
+/* May losses be random, because there is no queue? This uses q, and not the last RTT, because
  * the return link may delay a single ACK.
  */
 static bool satcc_is_empty(const struct satcc *ca)

@@ -15,6 +15,7 @@
  * It serves one flow, on one processor. A socket's BPF storage remains between the calls, as
  * it does without this module. tcp_ibk must stay loaded, because its name is free already.
  */
+#include <linux/irqflags.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/net.h>
@@ -235,31 +236,30 @@ static u32 twice_call_one(const struct tcp_congestion_ops *ops, struct sock *sk,
 	return 0;
 }
 
-/* Both are called again if the clock of jiffies ticked in between: both have to read the same. */
+/* Interrupts are off, so that the clock of jiffies does not tick in between: both have to read
+ * the same. Calling both again after a tick would not do: the object's storage, which this
+ * cannot restore, would have the segments of the first call too.
+ */
 static u32 twice_call_both(struct sock *sk, const struct twice_args *args)
 {
-	u64 began, object_ns, module_ns;
-	u32 ticks;
+	unsigned long irqs;
+	u64 began;
 
+	local_irq_save(irqs);
 	twice_begin(sk);
-	do {
-		ticks = tcp_jiffies32;
-		twice_write(sk, &at_start);
-		memcpy(inet_csk_ca(sk), flow.priv, sizeof(flow.priv));
-		began = ktime_get_ns();
-		of_object.ret = twice_call_one(object, sk, args);
-		object_ns = ktime_get_ns() - began;
-		twice_read(sk, &of_object);
+	memcpy(inet_csk_ca(sk), flow.priv, sizeof(flow.priv));
+	began = ktime_get_ns();
+	of_object.ret = twice_call_one(object, sk, args);
+	flow.object_ns += ktime_get_ns() - began;
+	twice_read(sk, &of_object);
 
-		twice_write(sk, &at_start);
-		began = ktime_get_ns();
-		of_module.ret = twice_call_one(module, sk, args);
-		module_ns = ktime_get_ns() - began;
-		twice_read(sk, &of_module);
-	} while (tcp_jiffies32 != ticks);
-	flow.object_ns += object_ns;
-	flow.module_ns += module_ns;
+	twice_write(sk, &at_start);
+	began = ktime_get_ns();
+	of_module.ret = twice_call_one(module, sk, args);
+	flow.module_ns += ktime_get_ns() - began;
+	twice_read(sk, &of_module);
 	twice_compare(sk, args->call);
+	local_irq_restore(irqs);
 
 	return of_module.ret;
 }

@@ -23,18 +23,24 @@ def narrow_return():
             {"name": "satellite", "forward": delay, "reverse": {"rate_mbit": 0.6, "queue_packets": 40}}]
 
 
+def link(transfer, what, seconds, delay="300ms"):
+    """A shell line: what the satellite's netem does for so many seconds."""
+    return (f"tc -n satellite qdisc change dev right root netem limit {transfer.flight_packets()} "
+            f"delay {delay} {what}; sleep {seconds}; ")
+
+
 def rough(transfer):
     """All that happens to links, in 70 s: loss, outages of a second and of five with calm after
     each, marks, a longer path, reordering.  A shell line for a scenario's `commands`."""
-    limit = transfer.flight_packets()
+    return "sleep 12; " + "".join(link(transfer, *each) for each in (
+        ("loss 100%", 1), ("", 8), ("loss 100%", 5), ("", 12), ("loss 2%", 3),
+        ("loss 10% ecn", 20), ("loss 0.1%", 6, "700ms"), ("reorder 99% gap 20", 4), ("loss 0.1%", 0)))
 
-    def link(what, seconds, delay="300ms"):
-        return (f"tc -n satellite qdisc change dev right root netem limit {limit} "
-                f"delay {delay} {what}; sleep {seconds}; ")
-    return "sleep 12; " + "".join([
-        link("loss 100%", 1), link("", 8), link("loss 100%", 5), link("", 12), link("loss 2%", 3),
-        link("loss 10% ecn", 20), link("loss 0.1%", 6, "700ms"), link("reorder 99% gap 20", 4),
-        link("loss 0.1%", 0)])
+
+def reordering(transfer, after_s, seconds):
+    """Reordering for a while, as at the end of rough().  A shell line for a scenario's `commands`."""
+    return (f"sleep {after_s}; " + link(transfer, "reorder 99% gap 20", seconds)
+            + link(transfer, "loss 0.1%", 0))
 
 
 def counters(run):

@@ -2,17 +2,21 @@
 """Shared by all tests: the lab, links to run on, and the closing line."""
 
 import os
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from bench import oracle
+from bench.lab import image, packages
 from bench.lab.play import Lab
 from bench.record.run import Run
 from bench.scenario import scenario
 
 
 KERNEL = os.environ.get("KERNEL") or "6.1"      # make check KERNEL=6.12
+FOREIGN = Path(__file__).with_name("lab") / "foreign"
 closing_line = pytest.StashKey()
 
 
@@ -130,6 +134,21 @@ def lab(pytestconfig):
     """The kernel under test, booted once; every window of its runs is recomputed."""
     pytestconfig.stash[the_lab] = CheckedLab()
     return pytestconfig.stash[the_lab]
+
+
+@pytest.fixture(scope="session")
+def foreign_module(tmp_path_factory):
+    """Build a module of lab/foreign as a user would, for a kernel's release, and return its path.
+
+    file: the name of the built file without .ko; that of the source if not given.
+    """
+    def build(source, release, file="", flags=""):
+        folder, file = tmp_path_factory.mktemp("module"), file or source
+        shutil.copy(FOREIGN / f"{source}.c", folder / f"{file}.c")
+        (folder / "Kbuild").write_text(f"obj-m := {file}.o\nccflags-y := {flags}\n")
+        image.kbuild("foreign module", packages.headers(release), folder)
+        return folder / f"{file}.ko"
+    return build
 
 
 @pytest.fixture(scope="session")

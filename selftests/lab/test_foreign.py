@@ -28,15 +28,11 @@ pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
-def module(tmp_path_factory):
-    """Build the module, with a file's name and the name that it registers, and return its path."""
+def module(foreign_module):
+    """Build a module, with a file's name and the name that it registers, and return its path."""
     def made(file="fixed", registers="fixed"):
-        folder = tmp_path_factory.mktemp("module")
-        (folder / f"tcp_{file}.c").write_text((SOURCES / "tcp_fixed.c").read_text())
-        (folder / "Kbuild").write_text(f"obj-m := tcp_{file}.o\n"
-                                       f"ccflags-y := -DGROWTH={GROWTH} -DNAME='\"{registers}\"'\n")
-        image.kbuild("foreign module", packages.headers(packages.kernel_release(KERNEL)), folder)
-        return folder / f"tcp_{file}.ko"
+        return foreign_module("tcp_fixed", packages.kernel_release(KERNEL), f"tcp_{file}",
+                              f"-DGROWTH={GROWTH} -DNAME='\"{registers}\"'")
     return made
 
 

@@ -7,7 +7,6 @@ Off by one record, one field or one reason is a failure: nothing here has a tole
 import dataclasses
 import ipaddress
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from selftests.lab import decisions
 from selftests.lab.test_policies import ECN_ON, SACK_OFF, TIMESTAMPS_OFF, from_then_on
 
 pytestmark = pytest.mark.lab
-FOREIGN = Path(__file__).with_name("foreign")
 
 (FIRST, INIT, ACK, RECOVERY, CWR, RTO, UNDO, IDLE, APP_LIMITED, SWITCH, OTHER) = range(11)
 OPEN, DISORDER, STATE_CWR, STATE_RECOVERY, LOSS = range(5)
@@ -531,17 +529,7 @@ def test_a_missing_function_keeps_its_events_off_and_is_named(lab, poorer, tmp_p
 
 # -- an event that is on before the module is loaded -----------------------------
 
-@pytest.fixture(scope="module")
-def early(lab, tmp_path_factory):
-    """foreign/early.c, built for the guest's kernel."""
-    folder = tmp_path_factory.mktemp("early")
-    (folder / "early.c").write_bytes((FOREIGN / "early.c").read_bytes())
-    (folder / "Kbuild").write_text("obj-m := early.o\n")
-    image.kbuild("foreign module", packages.headers(lab.image.release), folder)
-    return (folder / "early.ko").read_bytes()
-
-
-def test_an_event_that_is_on_before_the_module_has_its_hooks(lab, early, tmp_path):
+def test_an_event_that_is_on_before_the_module_has_its_hooks(lab, foreign_module, tmp_path):
     """The names given at load are taken, and stay until the event is off."""
     script = """
         insmod ./early.ko
@@ -553,6 +541,7 @@ def test_an_event_that_is_on_before_the_module_has_its_hooks(lab, early, tmp_pat
         echo 0 > events/satcc/cc_call/enable
         cat enabled_functions > /run/out/off
         """
+    early = foreign_module("early", lab.image.release).read_bytes()
     files = machine.run_job(lab.snapshot, {"run": script.encode(), "early.ko": early},
                             tmp_path / "console").files
     on, *hooked = files["on"].decode().splitlines()

@@ -222,24 +222,30 @@ def suite_of(release: str) -> str:
 MANIFEST = ".files.json"        # in a tree: _files() of its packages
 
 
+# Drivers of hardware that the lab's machine does not have: more than half of a kernel's modules.
+HARDWARE = ("sound", "drivers/gpu", "drivers/media", "drivers/infiniband", "drivers/iio", "drivers/scsi",
+            "drivers/usb", "drivers/net/ethernet", "drivers/net/wireless")
+
+
 def unpack(names: list[str], into: Path, with_depends: bool, suite: str = OWN,
-           whole: bool = False, only: str = "") -> Path:
+           whole: bool = False, only: str = "", without: tuple[str, ...] = ()) -> Path:
     """Fetch packages and unpack them into a folder, whole or not at all.  Returns the folder.
 
     It replaces a tree of other packages or versions.  After an error it tries again with new package
     lists, because the archive removes old versions.  Raises LabError.
     whole: make a root for chroot, with a merged /usr, and not only a tree to copy files from.
     only: unpack this file alone.
+    without: patterns of folders that the tree does not have.
     """
     update(suite)
     with locked("packages"):
         try:
-            return _unpack(names, into, with_depends, suite, whole, only)
+            return _unpack(names, into, with_depends, suite, whole, only, without)
         except LabError:
             try:
                 with locked("package-lists"):
                     _apt("apt-get", "update", "-qq", suite=suite)
-                return _unpack(names, into, with_depends, suite, whole, only)
+                return _unpack(names, into, with_depends, suite, whole, only, without)
             except LabError:
                 # An old version of the lab made this tree without a manifest: use it if offline.
                 if into.exists() and not (into / MANIFEST).exists():
@@ -248,7 +254,7 @@ def unpack(names: list[str], into: Path, with_depends: bool, suite: str = OWN,
 
 
 def _unpack(names: list[str], into: Path, with_depends: bool, suite: str, whole: bool,
-            only: str) -> Path:
+            only: str, without: tuple[str, ...]) -> Path:
     files = _files(names, with_depends, suite)
     if (into / MANIFEST).exists() and json.loads((into / MANIFEST).read_text()) == files:
         return into
@@ -273,7 +279,8 @@ def _unpack(names: list[str], into: Path, with_depends: bool, suite: str, whole:
                               env={**os.environ, "DEB": str(deb), "INTO": str(scratch), "ONLY": only})
         if done.returncode:
             raise LabError(f"cannot unpack {deb.name}: {done.stderr.strip().splitlines()[-1]}")
-    subprocess.run(["rm", "-rf", str(debs)], check=True)
+    unwanted = [str(path) for pattern in without for path in scratch.glob(pattern)]
+    subprocess.run(["rm", "-rf", str(debs), *unwanted], check=True)
     (scratch / MANIFEST).write_text(json.dumps(files, indent=1))
     subprocess.run(["rm", "-rf", str(into)], check=True)
     scratch.rename(into)
@@ -299,12 +306,14 @@ def manifest(tree: Path) -> str:
 
 
 def kernel(release: str) -> Path:
-    """The tree of a kernel image package: boot/vmlinuz-*, lib/modules/*."""
+    """The tree of a kernel image package: boot/vmlinuz-*, lib/modules/* without HARDWARE."""
     if tree := given.tree_of(release):
         return tree
     suite = suite_of(release)
     tree = unpack(_with_parts(f"linux-image-{release}", "base|binary|modules", suite),
-                  BUILD / "kernels" / release / "image", False, suite)
+                  BUILD / "kernels" / release / "image", False, suite,
+                  without=tuple(f"{usr}lib/modules/*/kernel/{name}"
+                                for usr in ("", "usr/") for name in HARDWARE))
     vmlinuz = tree / "boot" / f"vmlinuz-{release}"
     if not (tree / "lib").exists():         # packages for a merged /usr
         (tree / "lib").symlink_to("usr/lib")

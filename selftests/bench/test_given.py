@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """--kernel with files: a package, or a boot image with its folder of modules."""
 
-import subprocess
-
 import pytest
 
 from bench.errors import LabError
@@ -29,28 +27,18 @@ def lay_out(root, lib="lib"):
     return root
 
 
-def package(root):
-    """A package of the files in a folder."""
-    deb = root.with_suffix(".deb")
-    (root / "DEBIAN").mkdir(parents=True)
-    (root / "DEBIAN/control").write_text("Package: linux-image-custom\nVersion: 1\nArchitecture: amd64\n"
-                                         "Maintainer: A <a@example.org>\nDescription: a kernel\n")
-    subprocess.run(["dpkg-deb", "--root-owner-group", "-b", root, deb], check=True, capture_output=True)
-    return deb
-
-
 @pytest.mark.parametrize("kernels", [0, 2])
-def test_a_package_without_one_kernel_is_an_error(tmp_path, kernels):
+def test_a_package_without_one_kernel_is_an_error(tmp_path, kernel_package, kernels):
     root = lay_out(tmp_path / "root") if kernels else tmp_path / "root"
     if kernels:
         (root / "boot/vmlinuz-6.9.2-custom").write_text("")
     with pytest.raises(LabError, match="no boot/vmlinuz-RELEASE with lib/modules/RELEASE"):
-        packages.kernel_release(str(package(root)))
+        packages.kernel_release(str(kernel_package(root)))
 
 
 @pytest.mark.parametrize("lib", ["lib", "usr/lib"])
-def test_a_package_is_unpacked_once(tmp_path, lib):
-    deb = package(lay_out(tmp_path / "root", lib))
+def test_a_package_is_unpacked_once(tmp_path, kernel_package, lib):
+    deb = kernel_package(lay_out(tmp_path / "root", lib))
     for _ in range(2):
         assert packages.kernel_release(str(deb)) == RELEASE
     tree = packages.kernel(RELEASE)

@@ -3,6 +3,7 @@
 
 import functools
 import lzma
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -97,7 +98,7 @@ def test_an_image_in_several_packages_is_one_tree(archive, monkeypatch, tmp_path
     def apt(*argv, cwd=None, suite=""):
         return "".join(f"  Depends: {name}\n" for name in ["linux-base", *names[1:]])
 
-    def unpack(asked, into, with_depends, suite):
+    def unpack(asked, into, with_depends, suite, without):
         assert asked == names and suite == packages.suite_of(release)
         for name in files:
             (into / name).parent.mkdir(parents=True, exist_ok=True)
@@ -111,6 +112,28 @@ def test_an_image_in_several_packages_is_one_tree(archive, monkeypatch, tmp_path
         tree = packages.kernel(release)
     assert (tree / "boot" / f"vmlinuz-{release}").read_text().startswith("vmlinuz")
     assert (tree / "lib/modules" / release / "modules.order").exists()
+
+
+@pytest.mark.parametrize("usr", ["", "usr/"])
+def test_the_tree_of_a_kernel_has_no_drivers_of_other_machines(archive, monkeypatch, tmp_path,
+                                                               kernel_package, usr):
+    release = packages.kernel_release("6.1")
+    root, modules = tmp_path / "package", f"{usr}lib/modules/{release}"
+    for name in (f"boot/vmlinuz-{release}", f"{modules}/modules.order",
+                 f"{modules}/kernel/sound/drivers/snd-dummy.ko",
+                 f"{modules}/kernel/drivers/net/ethernet/intel/igb.ko",
+                 f"{modules}/kernel/drivers/net/veth.ko", f"{modules}/kernel/net/sched/sch_netem.ko"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    deb = kernel_package(root)
+    monkeypatch.setattr(packages, "BUILD", tmp_path)
+    monkeypatch.setattr(packages, "_with_parts", lambda *arguments: ["linux-image"])
+    monkeypatch.setattr(packages, "_files", lambda *arguments: [deb.name])
+    monkeypatch.setattr(packages, "_apt", lambda *argv, cwd, suite: shutil.copy(deb, cwd))
+    folder = packages.kernel(release) / "lib/modules" / release
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == [
+        "modules.order", "sch_netem.ko", "veth.ko"]
+    assert not (folder / "kernel/sound").exists()
 
 
 def test_the_package_lists_are_fetched_once(monkeypatch):

@@ -525,8 +525,8 @@ def boot(image: Image, folder: Path, recorded: bool = True) -> None:
     itself, so restoring reads and copies only what the run touches.  Raises LabError.
     """
     console = folder / "console.log"
-    free = shutil.disk_usage(folder).free
-    needed = 2 * memory_mb(image)
+    *_, free = shutil.disk_usage(folder)
+    needed = memory_mb(image)           # if the guest touches all of it
     if free < needed << 20:
         raise LabError(f"{folder} has {free >> 20} MB free; a machine state needs {needed}")
     with Machine(image, console, recorded=recorded) as machine:

@@ -271,6 +271,22 @@ def test_firmware_is_found_as_the_emulator_finds_it(monkeypatch, tmp_path):
         machine.emulator.__wrapped__()
 
 
+@pytest.mark.parametrize("free_mb, boots", [(511, False), (512, True)])
+def test_a_full_disk_is_named_before_the_boot(monkeypatch, tmp_path, free_mb, boots):
+    """The emulator would die of a signal when the file of its memory cannot grow."""
+    class Booted(Exception):
+        pass
+
+    def boot(*arguments, **keywords):
+        raise Booted
+
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda folder: (0, 0, free_mb << 20))
+    monkeypatch.setattr(machine, "Machine", boot)
+    with pytest.raises(Booted if boots else LabError) as raised:
+        machine.boot(image.Image("6.1.0-1-amd64", None, None, "image one", (), {}), tmp_path)
+    assert boots or str(raised.value) == f"{tmp_path} has 511 MB free; a machine state needs 512"
+
+
 # ---- what killed processes leave -------------------------------------------
 
 def test_scratch_folders_of_killed_processes_are_removed(lab, build, monkeypatch):

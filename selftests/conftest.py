@@ -129,6 +129,15 @@ def pairs_in_turn(pairs, always=()):
             for second in in_turn([second for each, second in pairs if each == first], turn, always)]
 
 
+@pytest.fixture
+def tmp_path(tmp_path, request):
+    """pytest's folder, removed if the test passes: together these folders have several hundred MB."""
+    failed = request.session.testsfailed
+    yield tmp_path
+    if request.session.testsfailed == failed:
+        shutil.rmtree(tmp_path, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def lab(pytestconfig):
     """The kernel under test, booted once; every window of its runs is recomputed."""

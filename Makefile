@@ -15,6 +15,7 @@ help:
 	@echo 'make papers [PAPER=name] [SEEDS=n]   run the papers'"'"' experiments again, with verdicts'
 	@echo 'make uses      play real uses (tunnel, proxy, file server, backhaul) for the figures of tools/uses'
 	@echo 'make goals [ONLY="loss queue"]   play the goals of satcc, or only these, beside other policies; takes hours; resumes when interrupted'
+	@echo 'make goals-windows [ONLY="loss queue"] [POLICY="satcc"]   play the goals with the logger on, and recompute each window'
 	@echo 'make matrix [SERIES=name]   build, load and play on each kernel of bench/matrix/kernels.toml, in about 40 minutes'
 	@echo 'make bpf-compare [SERIES=name] [SEEDS=n]   compare the packets of each policy'"'"'s module and BPF object'
 	@echo 'make check [LONG=1]   run the tests, or with LONG=1 the long ones too, as CI does'
@@ -247,6 +248,12 @@ goals:
 	@$(PYTHON) -m bench papers --kernel $(KERNEL) $(if $(ONLY),$(addprefix --paper satcc/,$(ONLY)),--paper satcc) \
 		$(if $(SEEDS),--seeds $(SEEDS) --budget 0) --results results/goals$(if $(filter-out 6.1,$(KERNEL)),-$(KERNEL)) \
 		$(if $(PROFILE),--profile $(PROFILE)) $(if $(CORES),--cores $(CORES))
+
+.PHONY: goals-windows
+goals-windows:
+	@./tools/setup papers
+	@$(PYTHON) -m bench papers --kernel $(KERNEL) $(if $(ONLY),$(addprefix --paper satcc/,$(ONLY)),--paper satcc) \
+		$(if $(CORES),--cores $(CORES)) windows $(addprefix --policy ,$(POLICY))
 
 .PHONY: uses
 uses:

@@ -2,9 +2,9 @@
 """Write the tables of README.md, bench/RESULTS.md, the policies' READMEs and tools/uses/ from results.
 
     python3 -m bench readme [FOLDER]     from FOLDER/geo/bench.json, FOLDER/acceptance/geo.json,
-                                         FOLDER/papers/summary.json, FOLDER/uses/papers.json and
-                                         FOLDER/goals/papers.json, or FOLDER/goals-6.12/ for that kernel;
-                                         the default is results/
+                                         FOLDER/papers/summary.json, FOLDER/uses/papers.json,
+                                         FOLDER/windows/windows.json and FOLDER/goals/papers.json, or
+                                         FOLDER/goals-6.12/ for that kernel; the default is results/
     python3 -m bench readme --figures    only the file that `satcc choose` reads, from the present tables
                                          of bench/RESULTS.md; the other call writes it too
 
@@ -277,6 +277,21 @@ def goal(data: dict, name: str) -> str | None:
     return None
 
 
+def windows(data: dict) -> str:
+    """What the oracle recomputed in the experiments of satcc's goals, with a row for each.
+
+    Experiments that share their runs are in one row.
+    """
+    rows = [["experiment", "runs", "flows", "calls", "windows changed", "differences"]]
+    keys = ("runs", "flows", "events", "changes", "differences")
+    by_counts = {}
+    for entry in data["windows"]["experiments"]:
+        by_counts.setdefault(tuple(entry[key] for key in keys), []).append(entry["name"])
+    for counts, names in by_counts.items():
+        rows.append([", ".join(f"`{name}`" for name in names), *map(str, counts)])
+    return lines_of(rows)
+
+
 # Explanations of table heads.
 NOTES = {"links": "\"Held\" is the time in which the sender of the largest transfer waited for the\n"
                   "receiver's window, which Linux opens from 64 kB on. Only this window and the\n"
@@ -312,6 +327,11 @@ def source(data: dict, name: str, experiment: str | None = None, series: str | N
         return (f"\n(`make papers`, {about['date']}, Linux {about['kernel']}, {about['emulator']}, "
                 f"commit {about['commit'] or 'unknown'}, {about['runs']} runs, with "
                 f"{about['seeds']} to {about['most_seeds']} seeds where a value depends on chance.)\n")
+    if name == "windows":
+        about = data[name]["about"]
+        return (f"\n(`make goals-windows POLICY=\"{' '.join(about['policies'])}\"`, {about['date']}, "
+                f"Linux {about['kernel']}, {about['emulator']}, commit {about['commit'] or 'unknown'}. "
+                "Each cell was played once.)\n")
     if name in ("use", "goal"):
         about = data[f"{name}s"]["about"]
         played = beside_of(data, experiment) if name == "use" else \
@@ -330,7 +350,7 @@ def source(data: dict, name: str, experiment: str | None = None, series: str | N
 
 TABLES = {"summary": summary, "links": links, "beside": beside, "long": long, "cost": cost,
           "acceptance": acceptance, "accesses": accesses, "papers": papers, "harm": harm, "use": use,
-          "goal": goal}
+          "goal": goal, "windows": windows}
 # Table -> the entries of the data that it needs, if these are not the entry of its own name.
 NEEDS = {"summary": ("links", "beside"), "accesses": ("acceptance",), "harm": ("beside",),
          "use": ("uses",), "goal": ("goals",)}
@@ -378,11 +398,13 @@ def measured(folder: Path) -> dict:
         data["papers"] = summary
     if (uses := folder / "uses/papers.json").exists():
         data["uses"] = json.loads(uses.read_text())
+    if (recomputed := folder / "windows/windows.json").exists():
+        data["windows"] = json.loads(recomputed.read_text())
     for goals in folder.glob("goals*/papers.json"):
         data[goals.parent.name] = json.loads(goals.read_text())
     if not data and not verdicts.exists():
         raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json, papers/summary.json, "
-                         "uses/papers.json or goals/papers.json")
+                         "uses/papers.json, windows/windows.json or goals/papers.json")
     return data
 
 

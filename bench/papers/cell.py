@@ -23,10 +23,10 @@ def calibrate_link(folder: Path = plan.RESULTS) -> Path:
     """Calibrate every kind of stage; the file has one row for each figure."""
     planned = plan.read(folder)
     rows = calibrate.rows(Lab(prebuilt=plan.image_of(planned)), calibrate.FULL)
-    return _write(plan.link_path(planned, folder), rows)
+    return write(plan.link_path(planned, folder), rows)
 
 
-def _write(path: Path, content) -> Path:
+def write(path: Path, content) -> Path:
     """Write a file, which appears when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
@@ -46,7 +46,7 @@ def play(job: str, folder: Path = plan.RESULTS) -> Path:
                                                    may_miss=True)
     content = {"job": job, **measured(run, entry["measures"]),
                "wall_s": time.monotonic() - began, "expected_wall_s": entry["expected_wall_s"]}
-    return _write(plan.cell_path(job, folder), content)
+    return write(plan.cell_path(job, folder), content)
 
 
 def value_of(lab: Lab, experiment: Experiment, cell: Cell, seed: int):
@@ -62,7 +62,7 @@ def measured(run: Run, keys: list[str]) -> dict:
     for key in keys:
         name, arguments = json.loads(key)
         values[key] = _plain(metrics.find(name)(run, **arguments))
-    return {"values": values, "facts": _plain(facts.of_run(run)), "oracle": _oracle(run),
+    return {"values": values, "facts": _plain(facts.of_run(run)), "oracle": oracle_report(run),
             "hash": _hash(run), "folder": str(run.folder.relative_to(TOP)), "kernel": run.meta["kernel"],
             "emulator": run.meta["emulator"], "modules": run.meta["modules"],
             "seed": run.scenario.seed, "from_cache": run.from_cache}
@@ -79,8 +79,8 @@ def _hash(run: Run) -> str:
     return total.hexdigest()
 
 
-def _oracle(run: Run) -> dict:
-    """The oracle's report on the run."""
+def oracle_report(run: Run) -> dict:
+    """The oracle's report on a run, for JSON."""
     report = oracle.check(run)
     return {"counts": {policy: dataclasses.asdict(count) for policy, count in report.counts.items()},
             "differences": [str(difference) for difference in report.differences],

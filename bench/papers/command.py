@@ -40,6 +40,10 @@ def main(words: list[str]) -> int:
     play.add_argument("--seed", type=int, default=0, help="index of the seed (0: the first)")
     one = commands.add_parser("cell", help="play one job of the plan (Snakemake calls this)")
     one.add_argument("job", help="name of the job in plan.json")
+    windows = commands.add_parser("windows", help="play the cells of the pack's policies with the "
+                                  "logger on, and recompute their windows")
+    windows.add_argument("--policy", action="append", metavar="NAME",
+                         help="only cells with a flow of this policy; may be given more than once")
     arguments = parser.parse_args(words)
     if arguments.seeds is not None and arguments.seeds < 1:
         parser.error("--seeds: at least 1")
@@ -69,6 +73,10 @@ def work(arguments) -> int:
         import_later("numpy")
         from . import listing
         return listing.show(arguments, console)
+
+    if arguments.command == "windows":
+        from . import windows
+        return windows.make(arguments, console)
 
     from . import cell, plan, play
     arguments.results = (arguments.results or plan.RESULTS).resolve()

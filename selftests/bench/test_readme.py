@@ -55,7 +55,7 @@ def text():
 def test_the_pages_have_each_table_once():
     blocks = [block for page in readme.PAGES for block in readme.BLOCK.findall(page.read_text())]
     named = [name for _, name, policy, *_ in blocks if not policy]
-    assert set(named) == NAMES
+    assert set(named) == {*NAMES, "windows"}
     assert len(set(named)) == len(named)
     assert sorted(policy for _, name, policy, *_ in blocks if name == "harm") == OURS
 
@@ -255,6 +255,18 @@ def test_a_goal_has_its_claims_below_its_table():
     assert readme.written(newer, {"goals": {**USES, "experiments": [loss]}}) == newer
     assert "(`make goals KERNEL=6.12`, 2026-01-02, " in readme.written(
         newer, {"goals-6.12": {**USES, "experiments": [loss]}})
+
+
+def test_experiments_that_share_their_runs_share_a_row_of_windows():
+    counts = {"runs": 2, "flows": 3, "events": 400, "changes": 50, "differences": 0}
+    data = {"windows": {
+        "about": {**USES["about"], "policies": ["hybla_full", "satcc"]},
+        "experiments": [{"name": "loss", **counts}, {"name": "aqm", **counts, "differences": 1},
+                        {"name": "drops", **counts}]}}
+    text = readme.written("<!-- table: windows -->\n<!-- end -->\n", data)
+    assert rows_of(text, "windows")[1:] == [["`loss`, `drops`", "2", "3", "400", "50", "0"],
+                                            ["`aqm`", "2", "3", "400", "50", "1"]]
+    assert 'make goals-windows POLICY="hybla_full satcc"`, 2026-01-02, Linux 6.1.0-56-amd64' in text
 
 
 def test_each_goal_has_a_table():

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Let the oracle recompute the windows of experiments that have no trace.
+
+The experiments of satcc's goals are played without the logger, as on a user's host.  This plays each
+of their cells that has a flow of the pack's policies once more, with the logger's event cc_call and with
+the first seed.  The event takes virtual time, so the flow meets other random losses than without it.
+
+Each run's report is kept, so that an interrupted command resumes.  A run in which the oracle found no
+difference is removed: its trace may have 100 MB.
+"""
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import os
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from .. import oracle, progress
+from ..errors import LabError
+from ..lab import image, machine
+from ..lab.play import Lab
+from ..oracle import calls
+from ..paths import TOP
+from ..scenario.scenario import Scenario
+from ..status import commit
+from . import cell, experiment, plan
+
+RESULTS = TOP / "results" / "windows"
+WALL_S_PER_EXPECTED = 1.4       # with the event and the oracle, a run takes this times plan's estimate
+COUNTS = ("flows", "events", "changes")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run with a trace, and the names of the experiments that have it in a cell."""
+
+    scenario: Scenario
+    experiments: tuple[str, ...]
+
+
+def _names(scenario: Scenario) -> set[str]:
+    """The congestion controls of a scenario's flows."""
+    return {cc for flow in scenario.flows for cc in flow.names}
+
+
+def jobs(chosen: list[experiment.Experiment], policies: set[str]) -> list[Job]:
+    """A job for each scenario of the experiments in which a flow has one of the policies."""
+    names: dict[str, list[str]] = {}
+    traced: dict[str, Scenario] = {}
+    for one in chosen:
+        for each in one.cells:
+            if not each.scenario or each.formula or \
+                    not policies & _names(each.scenario):
+                continue
+            scenario = dataclasses.replace(each.scenario, trace=(calls.STREAM,))
+            traced[scenario.digest()] = scenario
+            of_job = names.setdefault(scenario.digest(), [])
+            if one.name not in of_job:
+                of_job.append(one.name)
+    return [Job(scenario, tuple(names[digest])) for digest, scenario in traced.items()]
+
+
+def _path(lab: Lab, job: Job, folder: Path) -> Path:
+    """The file of a run's report: its name is a hash of the run's inputs and of the oracle's code."""
+    inputs = [lab.identity(job.scenario, {}), image.digest(sorted((TOP / "bench/oracle").glob("*.py")))]
+    return folder / "runs" / f"{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]}.json"
+
+
+def recompute(lab: Lab, job: Job, folder: Path) -> dict:
+    """Play a job and return the oracle's report, or the kept report.  Raises LabError."""
+    path = _path(lab, job, folder)
+    if path.exists():
+        return json.loads(path.read_text())
+    run = lab.run(job.scenario)
+    report = {**cell.oracle_report(run), "hash": run.hash, "folder": str(run.folder.relative_to(TOP))}
+    cell.write(path, report)
+    if not report["differences"] and not run.from_cache:
+        shutil.rmtree(run.folder)
+    return report
+
+
+def unchecked(job: Job, report: dict) -> list[str]:
+    """Why the oracle has not recomputed all flows of a job, a line for each reason."""
+    modelled = sorted(_names(job.scenario) & set(oracle.MODELS))
+    return [f"no calls of {policy}" for policy in modelled if policy not in report["counts"]] + \
+        [f"{policy}: {reason}" for policy, reason in report["unchecked"].items() if policy in modelled]
+
+
+def total(chosen: list[experiment.Experiment], reports: list[tuple[Job, dict]]) -> list[dict]:
+    """An entry for each experiment with a report: runs, the sums of COUNTS over all policies with a
+    model, and the number of differences.  Two experiments may share a run."""
+    entries = []
+    for one in chosen:
+        shared = [report for job, report in reports if one.name in job.experiments]
+        if shared:
+            counts = [count for report in shared for count in report["counts"].values()]
+            entries.append({
+                "name": one.name, "title": one.title, "runs": len(shared),
+                **{key: sum(count[key] for count in counts) for key in COUNTS},
+                "differences": sum(len(report["differences"]) for report in shared)})
+    return entries
+
+
+def make(arguments, console: Console) -> int:
+    """Play the jobs, print the counts, and write windows.json.  Returns 1 after a difference or a run
+    that failed."""
+    folder = (arguments.results or RESULTS).resolve()
+    chosen = experiment.load_all(arguments.paper)
+    policies = set(arguments.policy or oracle.POLICIES)
+    wanted = jobs(chosen, policies)
+    lab = Lab(arguments.kernel, plan.extras(chosen))
+    cores = arguments.cores or len(os.sched_getaffinity(0))
+    expected = [WALL_S_PER_EXPECTED * plan.expected_wall_s(job.scenario) for job in wanted]
+    console.print(f"{len(wanted)} runs, {sum(expected) / cores / 60:.0f} min on {cores} cores if no "
+                  "report is kept")
+    reports, failures = [], []
+
+    def play(job: Job) -> dict | LabError:
+        try:
+            return recompute(lab, job, folder)
+        except LabError as error:
+            if machine.interrupted.is_set():
+                raise
+            return error
+
+    with progress.shown(console, sum(expected)) as shown, ThreadPoolExecutor(cores) as pool:
+        try:
+            for number, report in enumerate(pool.map(play, wanted), 1):
+                job = wanted[number - 1]
+                wrong = [str(report)] if isinstance(report, LabError) else unchecked(job, report)
+                failures += [f"{job.scenario.title}: {line}" for line in wrong]
+                if not wrong:
+                    reports.append((job, report))
+                shown.update(sum(expected[:number]), number, len(wanted),
+                             sum(expected[number:]) / cores)
+        except BaseException:
+            machine.interrupted.set()
+            raise
+    entries = total(chosen, reports)
+    differences = [f"{report['folder']}: {line}" for _, report in reports
+                   for line in report["differences"]]
+    for entry in entries:
+        console.print(f"{entry['name']}: {entry['runs']} runs, {entry['flows']} flows, "
+                      f"{entry['events']} calls, {entry['changes']} window changes recomputed, "
+                      f"{entry['differences']} differences")
+    if not failures:
+        cell.write(folder / "windows.json", {"about": {
+            "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
+            "policies": sorted(policies), "date": datetime.date.today().isoformat(), "commit": commit()},
+            "experiments": entries})
+    for line in [*failures, *differences]:
+        print(f"papers: {line}", file=sys.stderr)
+    return 1 if failures or differences else 0

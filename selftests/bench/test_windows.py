@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The windows of experiments without a trace: which runs are played, and that a fault is seen."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from bench import paths
+from bench.errors import LabError
+from bench.papers import windows
+from selftests.bench.test_papers import FakeLab, read
+
+COUNT = {"flows": 1, "events": 100, "changes": 7}
+
+
+class Lab(FakeLab):
+    """Plays into folders below build; .played has the scenarios."""
+
+    def __init__(self, build):
+        self.build, self.played, self.kept, self.error = build, [], False, None
+
+    def run(self, scenario):
+        if self.error:
+            raise LabError(self.error)
+        self.played.append(scenario)
+        folder = self.build / scenario.digest()[:8]
+        folder.mkdir(exist_ok=True)
+        return SimpleNamespace(scenario=scenario, folder=folder, hash="h", from_cache=self.kept)
+
+
+class Command:
+    """make() with a made-up lab and the oracle's report."""
+
+    def __init__(self, tmp_path, monkeypatch):
+        self.build, self.folder = paths.BUILD / f"test-{tmp_path.name}", tmp_path
+        self.build.mkdir(parents=True, exist_ok=True)
+        self.lab = Lab(self.build)
+        self.report = {"counts": {"hybla": COUNT}, "differences": [], "unchecked": {}}
+        monkeypatch.setattr(windows, "Lab", lambda *arguments: self.lab)
+        monkeypatch.setattr(windows.experiment, "load_all", lambda papers: [read()])
+        monkeypatch.setattr(windows.cell, "oracle_report", lambda run: self.report)
+
+    def make(self):
+        return windows.make(SimpleNamespace(results=self.folder, paper=["somebody"], policy=["hybla"],
+                                            kernel="6.1", cores=1), Console(quiet=True))
+
+    def written(self):
+        return json.loads((self.folder / "windows.json").read_text())["experiments"]
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    one = Command(tmp_path, monkeypatch)
+    yield one
+    windows.shutil.rmtree(one.build)
+
+
+def test_a_job_is_a_cell_of_the_policies_with_the_event():
+    jobs = windows.jobs([read()], {"hybla"})
+    assert len(jobs) == 4
+    for job in jobs:
+        assert [flow.cc for flow in job.scenario.flows] == ["hybla"]
+        assert job.scenario.trace == ("satcc:cc_call",) and job.experiments == ("one",)
+    assert windows.jobs([read()], {"satcc"}) == []
+
+
+def test_runs_that_two_experiments_share_are_played_once():
+    other = read()
+    object.__setattr__(other, "name", "two")
+    jobs = windows.jobs([read(), other], {"hybla"})
+    assert [job.experiments for job in jobs] == [("one", "two")] * 4
+    report = {"counts": {"hybla": COUNT}, "differences": []}
+    entries = windows.total([read(), other], [(jobs[0], report)])
+    assert [(entry["name"], entry["runs"], entry["changes"]) for entry in entries] == [
+        ("one", 1, 7), ("two", 1, 7)]
+
+
+def test_reports_are_kept_and_runs_are_not(command):
+    assert command.make() == 0 and len(command.lab.played) == 4
+    assert command.make() == 0 and len(command.lab.played) == 4
+    assert not list(command.build.iterdir())
+    assert command.written() == [{"name": "one", "title": read().title, "runs": 4, "flows": 4,
+                                  "events": 400, "changes": 28, "differences": 0}]
+
+
+def test_a_run_that_was_kept_before_stays(command):
+    command.lab.kept = True
+    assert command.make() == 0 and len(list(command.build.iterdir())) == 4
+
+
+def test_a_difference_fails_and_its_run_stays(command, capsys):
+    command.report = {**command.report, "differences": ["hybla: cwnd should be 5, is 6"]}
+    assert command.make() == 1
+    assert command.written()[0]["differences"] == 4 and len(list(command.build.iterdir())) == 4
+    assert capsys.readouterr().err.count("cwnd should be 5, is 6\n") == 4
+
+
+@pytest.mark.parametrize("changes, line", [
+    ({"counts": {}}, "no calls of hybla"),
+    ({"unchecked": {"hybla": "satcc_log missed 3 records"}}, "hybla: satcc_log missed 3 records")])
+def test_a_flow_that_the_oracle_has_not_seen_fails(command, capsys, changes, line):
+    command.report = {**command.report, **changes}
+    assert command.make() == 1
+    assert capsys.readouterr().err.count(f": {line}\n") == 4
+    assert not (command.folder / "windows.json").exists()
+
+
+def test_a_run_that_fails_is_named_and_the_others_go_on(command, capsys):
+    command.lab.error = "the guest is stuck"
+    assert command.make() == 1
+    assert capsys.readouterr().err.count("the guest is stuck\n") == 4

@@ -39,10 +39,11 @@ COUNTS = ("flows", "events", "changes")
 
 @dataclass(frozen=True)
 class Job:
-    """A run with a trace, and the names of the experiments that have it in a cell."""
+    """A run with a trace, the names of the experiments that have it in a cell, and its first cell."""
 
     scenario: Scenario
     experiments: tuple[str, ...]
+    cell: str
 
 
 def _names(scenario: Scenario) -> set[str]:
@@ -52,19 +53,19 @@ def _names(scenario: Scenario) -> set[str]:
 
 def jobs(chosen: list[experiment.Experiment], policies: set[str]) -> list[Job]:
     """A job for each scenario of the experiments in which a flow has one of the policies."""
-    names: dict[str, list[str]] = {}
-    traced: dict[str, Scenario] = {}
+    by_digest: dict[str, Job] = {}
     for one in chosen:
         for each in one.cells:
             if not each.scenario or each.formula or \
                     not policies & _names(each.scenario):
                 continue
             scenario = dataclasses.replace(each.scenario, trace=(calls.STREAM,))
-            traced[scenario.digest()] = scenario
-            of_job = names.setdefault(scenario.digest(), [])
-            if one.name not in of_job:
-                of_job.append(one.name)
-    return [Job(scenario, tuple(names[digest])) for digest, scenario in traced.items()]
+            shared = by_digest.get(scenario.digest()) or \
+                Job(scenario, (), f"{one.id}: {', '.join(each.labels.values())}")
+            if one.name not in shared.experiments:
+                shared = dataclasses.replace(shared, experiments=(*shared.experiments, one.name))
+            by_digest[scenario.digest()] = shared
+    return list(by_digest.values())
 
 
 def _path(lab: Lab, job: Job, folder: Path) -> Path:
@@ -135,7 +136,7 @@ def make(arguments, console: Console) -> int:
             for number, report in enumerate(pool.map(play, wanted), 1):
                 job = wanted[number - 1]
                 wrong = [str(report)] if isinstance(report, LabError) else unchecked(job, report)
-                failures += [f"{job.scenario.title}: {line}" for line in wrong]
+                failures += [f"{job.cell}: {line}" for line in wrong]
                 if not wrong:
                     reports.append((job, report))
                 shown.update(sum(expected[:number]), number, len(wanted),
@@ -144,7 +145,7 @@ def make(arguments, console: Console) -> int:
             machine.interrupted.set()
             raise
     entries = total(chosen, reports)
-    differences = [f"{report['folder']}: {line}" for _, report in reports
+    differences = [f"{job.cell}: {report['folder']}: {line}" for job, report in reports
                    for line in report["differences"]]
     for entry in entries:
         console.print(f"{entry['name']}: {entry['runs']} runs, {entry['flows']} flows, "

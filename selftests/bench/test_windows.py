@@ -63,6 +63,8 @@ def test_a_job_is_a_cell_of_the_policies_with_the_event():
     for job in jobs:
         assert [flow.cc for flow in job.scenario.flows] == ["hybla"]
         assert job.scenario.trace == ("satcc:cc_call",) and job.experiments == ("one",)
+    assert [job.cell for job in jobs][:2] == ["somebody/one: small, Hybla, of the time",
+                                              "somebody/one: small, Hybla, today"]
     assert windows.jobs([read()], {"satcc"}) == []
 
 
@@ -103,7 +105,7 @@ def test_a_difference_fails_and_its_run_stays(command, capsys):
 def test_a_flow_that_the_oracle_has_not_seen_fails(command, capsys, changes, line):
     command.report = {**command.report, **changes}
     assert command.make() == 1
-    assert capsys.readouterr().err.count(f": {line}\n") == 4
+    assert capsys.readouterr().err.count(f", Hybla, today: {line}\n") == 2
     assert not (command.folder / "windows.json").exists()
 
 

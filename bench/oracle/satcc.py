@@ -461,12 +461,13 @@ class Satcc(Control):
                 self.start_round()
         elif self.mode == ALONE:
             self.hold(queue)
-        elif self.quiet_rounds >= WAIT_ROUNDS:
-            self.mode, self.queue_rounds = ALONE, 0
-        elif queue:
-            self.watch()
         else:
-            self.queue_rounds = 0
+            if queue:
+                self.watch()
+            if self.quiet_rounds >= WAIT_ROUNDS:
+                self.mode, self.queue_rounds = ALONE, 0
+            elif not queue:
+                self.queue_rounds = 0
         if queue:
             self.p_q16 -= -(-self.p_q16 // P_PART)
         self.quiet_rounds = min(self.quiet_rounds + 1, 31)

@@ -27,7 +27,7 @@ from ..errors import LabError
 from ..lab import image, machine
 from ..lab.play import Lab
 from ..oracle import calls
-from ..paths import TOP
+from ..paths import TOP, locked
 from ..scenario.scenario import Scenario
 from ..status import commit
 from . import cell, experiment, plan
@@ -88,10 +88,13 @@ def recompute(lab: Lab, job: Job, folder: Path) -> dict:
 
 
 def unchecked(job: Job, report: dict) -> list[str]:
-    """Why the oracle has not recomputed all flows of a job, a line for each reason."""
-    modelled = sorted(_names(job.scenario) & set(oracle.MODELS))
-    return [f"no calls of {policy}" for policy in modelled if policy not in report["counts"]] + \
-        [f"{policy}: {reason}" for policy, reason in report["unchecked"].items() if policy in modelled]
+    """Why the oracle has not recomputed each flow of the pack's policies in a job, a line for each.
+
+    The logger records no calls of other policies unless a scenario asks for them.
+    """
+    ours = sorted(_names(job.scenario) & set(oracle.POLICIES))
+    return [f"no calls of {policy}" for policy in ours if policy not in report["counts"]] + \
+        [f"{policy}: {reason}" for policy, reason in report["unchecked"].items() if policy in ours]
 
 
 def total(chosen: list[experiment.Experiment], reports: list[tuple[Job, dict]]) -> list[dict]:
@@ -112,7 +115,11 @@ def total(chosen: list[experiment.Experiment], reports: list[tuple[Job, dict]]) 
 def make(arguments, console: Console) -> int:
     """Play the jobs, print the counts, and write windows.json.  Returns 1 after a difference or a run
     that failed."""
-    folder = (arguments.results or RESULTS).resolve()
+    with locked("windows"):         # another command would remove the runs that this one reads
+        return _make(arguments, (arguments.results or RESULTS).resolve(), console)
+
+
+def _make(arguments, folder: Path, console: Console) -> int:
     chosen = experiment.load_all(arguments.paper)
     policies = set(arguments.policy or oracle.POLICIES)
     wanted = jobs(chosen, policies)

@@ -40,6 +40,7 @@ class Command:
         self.report = {"counts": {"hybla": COUNT}, "differences": [], "unchecked": {}}
         monkeypatch.setattr(windows, "Lab", lambda *arguments: self.lab)
         monkeypatch.setattr(windows.experiment, "load_all", lambda papers: [read()])
+        monkeypatch.setattr(windows.oracle, "POLICIES", {"hybla": None})
         monkeypatch.setattr(windows.cell, "oracle_report", lambda run: self.report)
 
     def make(self):
@@ -107,6 +108,12 @@ def test_a_flow_that_the_oracle_has_not_seen_fails(command, capsys, changes, lin
     assert command.make() == 1
     assert capsys.readouterr().err.count(f", Hybla, today: {line}\n") == 2
     assert not (command.folder / "windows.json").exists()
+
+
+def test_a_flow_of_another_policy_need_not_be_seen(command, monkeypatch):
+    monkeypatch.setattr(windows.oracle, "POLICIES", {"satcc": None})
+    command.report = {"counts": {}, "differences": [], "unchecked": {"hybla": "missed"}}
+    assert command.make() == 0
 
 
 def test_a_run_that_fails_is_named_and_the_others_go_on(command, capsys):

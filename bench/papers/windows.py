@@ -5,8 +5,8 @@ The experiments of satcc's goals are played without the logger, as on a user's h
 of their cells that has a flow of the pack's policies once more, with the logger's event cc_call and with
 the first seed.  The event takes virtual time, so the flow meets other random losses than without it.
 
-Each run's report is kept, so that an interrupted command resumes.  A run in which the oracle found no
-difference is removed: its trace may have 100 MB.
+Each run's report is kept, so that an interrupted command resumes.  A run that the oracle
+checked without a difference is removed: its trace may have 100 MB.
 """
 
 import dataclasses
@@ -56,8 +56,7 @@ def jobs(chosen: list[experiment.Experiment], policies: set[str]) -> list[Job]:
     by_digest: dict[str, Job] = {}
     for one in chosen:
         for each in one.cells:
-            if not each.scenario or each.formula or \
-                    not policies & _names(each.scenario):
+            if not each.scenario or each.formula or not policies & _names(each.scenario):
                 continue
             scenario = dataclasses.replace(each.scenario, trace=(calls.STREAM,))
             shared = by_digest.get(scenario.digest()) or \
@@ -82,7 +81,7 @@ def recompute(lab: Lab, job: Job, folder: Path) -> dict:
     run = lab.run(job.scenario)
     report = {**cell.oracle_report(run), "hash": run.hash, "folder": str(run.folder.relative_to(TOP))}
     cell.write(path, report)
-    if not report["differences"] and not run.from_cache:
+    if not report["differences"] and not unchecked(job, report) and not run.from_cache:
         shutil.rmtree(run.folder)
     return report
 
@@ -123,6 +122,10 @@ def _make(arguments, folder: Path, console: Console) -> int:
     chosen = experiment.load_all(arguments.paper)
     policies = set(arguments.policy or oracle.POLICIES)
     wanted = jobs(chosen, policies)
+    if unknown := sorted(policies - set(oracle.POLICIES)):
+        raise LabError(f"--policy {unknown[0]}: not one of {', '.join(oracle.POLICIES)}")
+    if not wanted:
+        raise LabError(f"no cell of these experiments has a flow of {', '.join(sorted(policies))}")
     lab = Lab(arguments.kernel, plan.extras(chosen))
     cores = arguments.cores or len(os.sched_getaffinity(0))
     expected = [WALL_S_PER_EXPECTED * plan.expected_wall_s(job.scenario) for job in wanted]

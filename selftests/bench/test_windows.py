@@ -36,7 +36,7 @@ class Command:
     def __init__(self, tmp_path, monkeypatch):
         self.build, self.folder = paths.BUILD / f"test-{tmp_path.name}", tmp_path
         self.build.mkdir(parents=True, exist_ok=True)
-        self.lab = Lab(self.build)
+        self.lab, self.policy = Lab(self.build), ["hybla"]
         self.report = {"counts": {"hybla": COUNT}, "differences": [], "unchecked": {}}
         monkeypatch.setattr(windows, "Lab", lambda *arguments: self.lab)
         monkeypatch.setattr(windows.experiment, "load_all", lambda papers: [read()])
@@ -44,7 +44,7 @@ class Command:
         monkeypatch.setattr(windows.cell, "oracle_report", lambda run: self.report)
 
     def make(self):
-        return windows.make(SimpleNamespace(results=self.folder, paper=["somebody"], policy=["hybla"],
+        return windows.make(SimpleNamespace(results=self.folder, paper=["somebody"], policy=self.policy,
                                             kernel="6.1", cores=1), Console(quiet=True))
 
     def written(self):
@@ -108,12 +108,23 @@ def test_a_flow_that_the_oracle_has_not_seen_fails(command, capsys, changes, lin
     assert command.make() == 1
     assert capsys.readouterr().err.count(f", Hybla, today: {line}\n") == 2
     assert not (command.folder / "windows.json").exists()
+    assert len(list(command.build.iterdir())) == 4      # the runs stay, to be looked at
 
 
-def test_a_flow_of_another_policy_need_not_be_seen(command, monkeypatch):
+def test_a_flow_of_another_policy_need_not_be_seen(monkeypatch):
     monkeypatch.setattr(windows.oracle, "POLICIES", {"satcc": None})
-    command.report = {"counts": {}, "differences": [], "unchecked": {"hybla": "missed"}}
-    assert command.make() == 0
+    job = windows.jobs([read()], {"hybla"})[0]
+    assert windows.unchecked(job, {"counts": {}, "unchecked": {"hybla": "missed"}}) == []
+
+
+@pytest.mark.parametrize("policy, line", [
+    ("hibla", "--policy hibla: not one of hybla, satcc"),
+    ("satcc", "no cell of these experiments has a flow of satcc")])
+def test_a_policy_without_a_run_is_an_error(command, monkeypatch, policy, line):
+    monkeypatch.setattr(windows.oracle, "POLICIES", {"hybla": None, "satcc": None})
+    command.policy = [policy]
+    with pytest.raises(LabError, match=f"^{line}$"):
+        command.make()
 
 
 def test_a_run_that_fails_is_named_and_the_others_go_on(command, capsys):

@@ -222,11 +222,6 @@ def suite_of(release: str) -> str:
 MANIFEST = ".files.json"        # in a tree: _files() of its packages
 
 
-# Drivers of hardware that the lab's machine does not have: more than half of a kernel's modules.
-HARDWARE = ("sound", "drivers/gpu", "drivers/media", "drivers/infiniband", "drivers/iio", "drivers/scsi",
-            "drivers/usb", "drivers/net/ethernet", "drivers/net/wireless")
-
-
 def unpack(names: list[str], into: Path, with_depends: bool, suite: str = OWN,
            whole: bool = False, only: str = "", without: tuple[str, ...] = ()) -> Path:
     """Fetch packages and unpack them into a folder, whole or not at all.  Returns the folder.
@@ -303,6 +298,11 @@ def manifest(tree: Path) -> str:
     """The packages and versions of a tree, as JSON text."""
     path = tree / MANIFEST
     return path.read_text() if path.exists() else "unknown"
+
+
+# Drivers of hardware that the lab's machine does not have: more than half of a kernel's modules.
+HARDWARE = ("sound", "drivers/gpu", "drivers/media", "drivers/infiniband", "drivers/iio", "drivers/scsi",
+            "drivers/usb", "drivers/net/ethernet", "drivers/net/wireless")
 
 
 def kernel(release: str) -> Path:

@@ -13,7 +13,7 @@ source of its figures.  A table without new figures is not changed, nor is that 
 lacks a paper.  A policy's README has
 <!-- table: harm POLICY -->, a page of tools/uses/ <!-- table: use EXPERIMENT -->, and
 modules/RESULTS-satcc.md <!-- table: goal EXPERIMENT -->, of bench/scenarios/satcc/.  The same on another
-kernel is <!-- table: goal EXPERIMENT on 6.12 -->.
+kernel is <!-- table: goal EXPERIMENT on 6.12 -->.  <!-- table: verdicts --> lists that page's goals.
 """
 
 import json
@@ -26,7 +26,7 @@ from ..errors import LabError
 from ..papers import tables as papers_tables
 from ..papers.experiment import papers as papers_of_bench
 from ..paths import TOP
-from . import figures, geo, tables
+from . import figures, geo, goals, tables
 
 BLOCK = re.compile(r"(<!-- table: (\w+)(?: ([\w-]+))?(?: on ([\w.-]+))? -->\n).*?(<!-- end -->)", re.S)
 IDEAL = "limit of the link"
@@ -292,6 +292,18 @@ def windows(data: dict) -> str:
     return lines_of(rows)
 
 
+def verdicts(data: dict) -> str:
+    """Each goal of satcc and whether it holds, with a link to the experiment's figures."""
+    rows, above = [["experiment", "goal", "verdict", "met in", "runs of a figure", "commit"]], ""
+    for goal_of_page in data["verdicts"]:
+        title = goal_of_page["title"]
+        link = f"[{title}]({goals.PAGE.name}#{goals.anchor(title)})"
+        rows.append(["" if title == above else link,
+                     *(goal_of_page[key] for key in ("text", "verdict", "cells", "seeds", "commit"))])
+        above = title
+    return lines_of(rows)
+
+
 # Explanations of table heads.
 NOTES = {"links": "\"Held\" is the time in which the sender of the largest transfer waited for the\n"
                   "receiver's window, which Linux opens from 64 kB on. Only this window and the\n"
@@ -332,6 +344,8 @@ def source(data: dict, name: str, experiment: str | None = None, series: str | N
         return (f"\n(`make goals-windows POLICY=\"{' '.join(about['policies'])}\"`, {about['date']}, "
                 f"Linux {about['kernel']}, {about['emulator']}, commit {about['commit'] or 'unknown'}. "
                 "Each cell was played once.)\n")
+    if name == "verdicts":
+        return f"\n(`make goals`; {goals.PAGE.name} has the source of each line.)\n"
     if name in ("use", "goal"):
         about = data[f"{name}s"]["about"]
         played = beside_of(data, experiment) if name == "use" else \
@@ -350,7 +364,7 @@ def source(data: dict, name: str, experiment: str | None = None, series: str | N
 
 TABLES = {"summary": summary, "links": links, "beside": beside, "long": long, "cost": cost,
           "acceptance": acceptance, "accesses": accesses, "papers": papers, "harm": harm, "use": use,
-          "goal": goal, "windows": windows}
+          "goal": goal, "windows": windows, "verdicts": verdicts}
 # Table -> the entries of the data that it needs, if these are not the entry of its own name.
 NEEDS = {"summary": ("links", "beside"), "accesses": ("acceptance",), "harm": ("beside",),
          "use": ("uses",), "goal": ("goals",)}
@@ -400,8 +414,8 @@ def measured(folder: Path) -> dict:
         data["uses"] = json.loads(uses.read_text())
     if (recomputed := folder / "windows/windows.json").exists():
         data["windows"] = json.loads(recomputed.read_text())
-    for goals in folder.glob("goals*/papers.json"):
-        data[goals.parent.name] = json.loads(goals.read_text())
+    for played in folder.glob("goals*/papers.json"):
+        data[played.parent.name] = json.loads(played.read_text())
     if not data and not verdicts.exists():
         raise ValueError(f"{folder}: no geo/bench.json, acceptance/geo.json, papers/summary.json, "
                          "uses/papers.json, windows/windows.json or goals/papers.json")
@@ -412,6 +426,8 @@ def write(folder: Path, figures_only: bool = False) -> None:
     """Write every page, from a folder of results, and the file of `satcc choose`.  Raises LabError."""
     try:
         data = {} if figures_only else measured(folder)
+        if data:
+            data["verdicts"] = goals.of(written(goals.PAGE.read_text(), data))
         for page in PAGES if data else ():
             page.write_text(written(page.read_text(), data))
         figures.write()

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from bench.compare import readme, tables
+from bench.compare import goals, readme, tables
 from bench.papers.experiment import papers
 from bench.paths import TOP, policies
 from selftests.bench.test_geo import row as geo_row
@@ -55,7 +55,7 @@ def text():
 def test_the_pages_have_each_table_once():
     blocks = [block for page in readme.PAGES for block in readme.BLOCK.findall(page.read_text())]
     named = [name for _, name, policy, *_ in blocks if not policy]
-    assert set(named) == {*NAMES, "windows"}
+    assert set(named) == {*NAMES, "windows", "verdicts"}
     assert len(set(named)) == len(named)
     assert sorted(policy for _, name, policy, *_ in blocks if name == "harm") == OURS
 
@@ -275,6 +275,43 @@ def test_each_goal_has_a_table():
     tables = [name for _, kind, name, *_ in readme.BLOCK.findall(page) if kind == "goal"]
     names = {path.stem for path in (TOP / "bench/scenarios/satcc").glob("*.toml")} - {"paper"}
     assert sorted(tables) == sorted(names - {"shares-alone", "shares-theirs"})
+
+
+GOALS = goals.PAGE.read_text()
+LIST = TOP / "modules" / "README-satcc.md"
+
+
+def test_the_list_of_goals_is_that_of_their_tables():
+    text = LIST.read_text()
+    assert readme.written(text, {"verdicts": goals.of(GOALS)}) == text, "type: python3 -m bench readme"
+
+
+@pytest.mark.parametrize("old, new", [
+    ("- holds: ", "- does not hold: "), ("holds in 12 of 12", "holds in 11 of 12"),
+    ("commit 561efa5", "commit 7777777"), ("mean of 3 seeds", "mean of 4 to 5 seeds"),
+    ("### Web pages", "### Pages"), ("A third and more", "A half and more")])
+def test_a_change_of_a_goals_table_shows_in_the_list(old, new):
+    text, changed = LIST.read_text(), goals.of(GOALS.replace(old, new, 1))
+    assert old in GOALS and readme.written(text, {"verdicts": changed}) != text
+
+
+def test_each_goal_is_in_the_list():
+    """A table without goals has no line there, and the next table's goals are not taken for its own."""
+    lines = re.findall(r"^- .* \(holds in ", GOALS, re.M)
+    assert len(goals.of(GOALS)) == len(lines) > 25
+    by_title = {}
+    for goal in goals.of(GOALS):
+        by_title.setdefault(goal["title"], []).append(goal["text"])
+    assert "What the queue drops on links in trouble" not in by_title
+    assert by_title["Shares in shallow queues"] == ["At most 3 : 1"]
+
+
+@pytest.mark.parametrize("old, new, message", [
+    ("- holds: 2 Mbit/s, no", "- not measured: 2 Mbit/s, no", "loss: not a goal with a verdict"),
+    ("(`make goals`, ", "(`make all`, ", "loss: no line with the source")])
+def test_a_line_that_is_no_goal_is_refused(old, new, message):
+    with pytest.raises(ValueError, match=message):
+        goals.of(GOALS.replace(old, new, 1))
 
 
 def test_a_page_of_another_kernel_has_only_its_goals():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The exception for errors that a user of the bench can see."""
+"""The exceptions for errors that a user of the bench can see."""
 
 
 class LabError(Exception):
@@ -9,3 +9,7 @@ class LabError(Exception):
     """
 
     files: dict[str, bytes] = {}
+
+
+class TraceFull(LabError):
+    """The kernel's buffer was too small for the events of a run."""

@@ -341,9 +341,13 @@ def source(data: dict, name: str, experiment: str | None = None, series: str | N
                 f"{about['seeds']} to {about['most_seeds']} seeds where a value depends on chance.)\n")
     if name == "windows":
         about = data[name]["about"]
+        halved = " ".join(
+            f"Of `{entry['name']}` {entry['halved']} have the first half of the time only, because "
+            "their events would not fit the kernel's buffer."
+            for entry in data[name]["experiments"] if entry["halved"])
         return (f"\n(`make goals-windows POLICY=\"{' '.join(about['policies'])}\"`, {about['date']}, "
                 f"Linux {about['kernel']}, {about['emulator']}, commit {about['commit'] or 'unknown'}. "
-                "Each cell was played once.)\n")
+                f"Each cell was played once.{' ' if halved else ''}{halved})\n")
     if name == "verdicts":
         return f"\n(`make goals`; {goals.PAGE.name} has the source of each line.)\n"
     if name in ("use", "goal"):

@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 
 from .. import progress
-from ..errors import LabError
+from ..errors import LabError, TraceFull
 from ..paths import BUILD, TOP, remove_abandoned, scratch_prefix
 from ..record.run import FORMAT, META, Run, traffic_hash
 from ..scenario.scenario import Scenario
@@ -61,7 +61,7 @@ def check(scenario: Scenario, files: dict[str, bytes], may_miss: bool = False) -
         # entries: events that are still in the buffer after it was read.
         for name in ("overrun", "commit overrun", "dropped events", "entries"):
             if int(stats[name]):
-                raise LabError(f"the kernel dropped trace events ({name}: {stats[name]})")
+                raise TraceFull(f"the kernel dropped trace events ({name}: {stats[name]})")
     if job.witnessed(scenario) and int(files["witness.lost"]) and not may_miss:
         raise LabError(f"satcc_log missed {files['witness.lost'].decode().strip()} records")
     if scenario.capture:
@@ -215,8 +215,8 @@ class Lab:
                 raise
             kept = repeat.keep_failed(identity, self.image, files, console, error)
             what = str(error).partition("; console: ")[0]
-            raise LabError(f"{what}; to repeat: python3 -m bench again {kept.relative_to(TOP)}; "
-                           f"console: {console}") from None
+            raise type(error)(f"{what}; to repeat: python3 -m bench again {kept.relative_to(TOP)}; "
+                              f"console: {console}") from None
         meta = {
             "scenario": scenario.as_dict(), "scenario_digest": scenario.digest(),
             "seed": scenario.seed, "kernel": outcome.files["kernel"].decode().strip(),

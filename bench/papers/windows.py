@@ -4,6 +4,7 @@
 The experiments of satcc's goals are played without the logger, as on a user's host.  This plays each
 of their cells that has a flow of the pack's policies once more, with the logger's event cc_call and with
 the first seed.  The event takes virtual time, so the flow meets other random losses than without it.
+If a run's events do not fit the kernel's buffer, the first half of the run is played instead.
 
 Each run's report is kept, so that an interrupted command resumes.  A run that the oracle
 checked without a difference is removed: its trace may have 100 MB.
@@ -23,7 +24,7 @@ from pathlib import Path
 from rich.console import Console
 
 from .. import oracle, progress
-from ..errors import LabError
+from ..errors import LabError, TraceFull
 from ..lab import image, machine
 from ..lab.play import Lab
 from ..oracle import calls
@@ -73,13 +74,30 @@ def _path(lab: Lab, job: Job, folder: Path) -> Path:
     return folder / "runs" / f"{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]}.json"
 
 
+def first_half(scenario: Scenario) -> Scenario:
+    """A scenario whose flows last half as long.  Each has `seconds`."""
+    flows = tuple(dataclasses.replace(flow, seconds=flow.seconds // 2) for flow in scenario.flows)
+    end_s = max(flow.start_s + flow.seconds for flow in flows)
+    changes = tuple(change for change in scenario.changes if change.at_s < end_s)
+    return dataclasses.replace(scenario, flows=flows, changes=changes)
+
+
 def recompute(lab: Lab, job: Job, folder: Path) -> dict:
-    """Play a job and return the oracle's report, or the kept report.  Raises LabError."""
+    """Play a job and return the oracle's report, or the kept report.  Raises LabError.
+
+    The report's "halved" is true if only the first half was played.
+    """
     path = _path(lab, job, folder)
     if path.exists():
         return json.loads(path.read_text())
-    run = lab.run(job.scenario)
-    report = {**cell.oracle_report(run), "hash": run.hash, "folder": str(run.folder.relative_to(TOP))}
+    try:
+        run, halved = lab.run(job.scenario), False
+    except TraceFull:
+        if not all(flow.seconds for flow in job.scenario.flows):
+            raise
+        run, halved = lab.run(first_half(job.scenario)), True
+    report = {**cell.oracle_report(run), "hash": run.hash, "folder": str(run.folder.relative_to(TOP)),
+              "halved": halved}
     cell.write(path, report)
     if not report["differences"] and not unchecked(job, report) and not run.from_cache:
         shutil.rmtree(run.folder)
@@ -97,8 +115,8 @@ def unchecked(job: Job, report: dict) -> list[str]:
 
 
 def total(chosen: list[experiment.Experiment], reports: list[tuple[Job, dict]]) -> list[dict]:
-    """An entry for each experiment with a report: runs, the sums of COUNTS over all policies with a
-    model, and the number of differences.  Two experiments may share a run."""
+    """An entry for each experiment with a report: runs, how many of them were halved, the sums of COUNTS
+    over all policies with a model, and the number of differences.  Two experiments may share a run."""
     entries = []
     for one in chosen:
         shared = [report for job, report in reports if one.name in job.experiments]
@@ -106,6 +124,7 @@ def total(chosen: list[experiment.Experiment], reports: list[tuple[Job, dict]]) 
             counts = [count for report in shared for count in report["counts"].values()]
             entries.append({
                 "name": one.name, "title": one.title, "runs": len(shared),
+                "halved": sum(report.get("halved", False) for report in shared),
                 **{key: sum(count[key] for count in counts) for key in COUNTS},
                 "differences": sum(len(report["differences"]) for report in shared)})
     return entries
@@ -158,7 +177,8 @@ def _make(arguments, folder: Path, console: Console) -> int:
     differences = [f"{job.cell}: {report['folder']}: {line}" for job, report in reports
                    for line in report["differences"]]
     for entry in entries:
-        console.print(f"{entry['name']}: {entry['runs']} runs, {entry['flows']} flows, "
+        console.print(f"{entry['name']}: {entry['runs']} runs, {entry['halved']} of them to their first "
+                      f"half only, {entry['flows']} flows, "
                       f"{entry['events']} calls, {entry['changes']} window changes recomputed, "
                       f"{entry['differences']} differences")
     if not failures:

@@ -258,7 +258,7 @@ def test_a_goal_has_its_claims_below_its_table():
 
 
 def test_experiments_that_share_their_runs_share_a_row_of_windows():
-    counts = {"runs": 2, "flows": 3, "events": 400, "changes": 50, "differences": 0}
+    counts = {"runs": 2, "halved": 0, "flows": 3, "events": 400, "changes": 50, "differences": 0}
     data = {"windows": {
         "about": {**USES["about"], "policies": ["hybla_full", "satcc"]},
         "experiments": [{"name": "loss", **counts}, {"name": "aqm", **counts, "differences": 1},
@@ -267,6 +267,10 @@ def test_experiments_that_share_their_runs_share_a_row_of_windows():
     assert rows_of(text, "windows")[1:] == [["`loss`, `drops`", "2", "3", "400", "50", "0"],
                                             ["`aqm`", "2", "3", "400", "50", "1"]]
     assert 'make goals-windows POLICY="hybla_full satcc"`, 2026-01-02, Linux 6.1.0-56-amd64' in text
+    assert "commit 0123abc. Each cell was played once.)" in text
+    data["windows"]["experiments"][1]["halved"] = 2
+    assert "played once. Of `aqm` 2 have the first half of the time only, because" in readme.written(
+        "<!-- table: windows -->\n<!-- end -->\n", data)
 
 
 def test_each_goal_has_a_table():

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from bench import oracle, paths
-from bench.errors import LabError
+from bench.errors import LabError, TraceFull
 from bench.lab import debug, image, job, machine, packages, play, proof, prune, repeat
 from bench.record import trace
 from bench.record.run import Run, traffic_hash
@@ -349,6 +349,16 @@ def test_files_that_do_not_count_are_kept_too(lab, build):
         lab.run(made())
     folder, = (build / "failed").iterdir()
     assert (folder / "out/flow-0.json").read_bytes() == b"not JSON"
+
+
+@pytest.mark.parametrize("name", ["overrun", "commit overrun", "dropped events", "entries"])
+def test_events_that_do_not_fit_the_buffer_fail_a_run(lab, build, name):
+    counts = dict.fromkeys(("overrun", "commit overrun", "dropped events", "entries"), 0)
+    lab.files = {**PLAYED, "trace.stats": "".join(
+        f"{key}: {count}\n" for key, count in {**counts, name: 7}.items()).encode()}
+    message = rf"^the kernel dropped trace events \({name}: 7\); to repeat: python3 -m bench again .*"
+    with pytest.raises(TraceFull, match=message):
+        lab.run(made(trace=["tcp:tcp_probe"]))
 
 
 def test_a_failed_run_is_played_again(lab, build, monkeypatch):

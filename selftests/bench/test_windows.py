@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The windows of experiments without a trace: which runs are played, and that a fault is seen."""
 
+import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -8,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from bench import paths
-from bench.errors import LabError
+from bench.errors import LabError, TraceFull
 from bench.papers import windows
+from bench.scenario.scenario import LinkChange
 from selftests.bench.test_papers import FakeLab, read
 
 COUNT = {"flows": 1, "events": 100, "changes": 7}
@@ -20,11 +22,14 @@ class Lab(FakeLab):
 
     def __init__(self, build):
         self.build, self.played, self.kept, self.error = build, [], False, None
+        self.most_seconds = 10**6       # the events of a longer flow do not fit the buffer
 
     def run(self, scenario):
         if self.error:
             raise LabError(self.error)
         self.played.append(scenario)
+        if max(flow.seconds for flow in scenario.flows) > self.most_seconds:
+            raise TraceFull("the kernel dropped trace events")
         folder = self.build / scenario.digest()[:8]
         folder.mkdir(exist_ok=True)
         return SimpleNamespace(scenario=scenario, folder=folder, hash="h", from_cache=self.kept)
@@ -85,7 +90,44 @@ def test_reports_are_kept_and_runs_are_not(command):
     assert command.make() == 0 and len(command.lab.played) == 4
     assert not list(command.build.iterdir())
     assert command.written() == [{"name": "one", "title": read().title, "runs": 4, "flows": 4,
-                                  "events": 400, "changes": 28, "differences": 0}]
+                                  "events": 400, "changes": 28, "differences": 0, "halved": 0}]
+
+
+@pytest.fixture
+def long_job():
+    job = windows.jobs([read()], {"hybla"})[0]
+    flow, hop = job.scenario.flows[0], job.scenario.hops[0]
+    changes = tuple(LinkChange(at_s=at_s, hop=hop.name, forward=hop.forward) for at_s in (10, 20))
+    return dataclasses.replace(job, scenario=dataclasses.replace(
+        job.scenario, flows=(dataclasses.replace(flow, bytes=0, seconds=30),), changes=changes))
+
+
+def test_a_run_whose_events_do_not_fit_is_halved(command, long_job):
+    command.lab.most_seconds = 20
+    report = windows.recompute(command.lab, long_job, command.folder)
+    whole, half = command.lab.played
+    assert whole == long_job.scenario and report["halved"] is True
+    assert [flow.seconds for flow in half.flows] == [15]
+    assert half.changes == whole.changes[:1]        # the other one is after the end
+    assert windows.recompute(command.lab, long_job, command.folder) == report
+    assert len(command.lab.played) == 2
+    assert windows.total([read()], [(long_job, report)])[0]["halved"] == 1
+
+
+def test_a_run_whose_half_does_not_fit_is_an_error(command, long_job):
+    command.lab.most_seconds = 10
+    with pytest.raises(TraceFull):
+        windows.recompute(command.lab, long_job, command.folder)
+    assert len(command.lab.played) == 2
+
+
+def test_a_transfer_is_not_halved(command):
+    """Its end is not known before."""
+    command.lab.most_seconds = -1
+    job = windows.jobs([read()], {"hybla"})[0]
+    with pytest.raises(TraceFull):
+        windows.recompute(command.lab, job, command.folder)
+    assert len(command.lab.played) == 1
 
 
 def test_a_run_that_was_kept_before_stays(command):

@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from bench.compare import goals, readme, tables
-from bench.papers.experiment import papers
+from bench.papers.experiment import load_all, papers
 from bench.paths import TOP, policies
 from selftests.bench.test_geo import row as geo_row
 from selftests.bench.test_webpage import SIZES, make_data, make_full
@@ -279,6 +279,16 @@ def test_each_goal_has_a_table():
     tables = [name for _, kind, name, *_ in readme.BLOCK.findall(page) if kind == "goal"]
     names = {path.stem for path in (TOP / "bench/scenarios/satcc").glob("*.toml")} - {"paper"}
     assert sorted(tables) == sorted(names - {"shares-alone", "shares-theirs"})
+
+
+def test_a_goal_that_chance_decides_does_not_hold_surely_with_one_seed():
+    """An experiment in which another seed gives our flow another figure says that it is random."""
+    played = [one for one in load_all(["satcc"]) if one.claims]
+    by_chance = [one.name for one in played if any(
+        cell.scenario and cell.scenario.has_chance for cell in one.cells
+        if "satcc" in cell.labels.values())]
+    assert {"loss", "shares", "shares-phases"} < set(by_chance)
+    assert [one.name for one in played if one.name in by_chance and not one.random] == []
 
 
 GOALS = goals.PAGE.read_text()

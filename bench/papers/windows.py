@@ -177,8 +177,8 @@ def _make(arguments, folder: Path, console: Console) -> int:
     differences = [f"{job.cell}: {report['folder']}: {line}" for job, report in reports
                    for line in report["differences"]]
     for entry in entries:
-        console.print(f"{entry['name']}: {entry['runs']} runs, {entry['halved']} of them to their first "
-                      f"half only, {entry['flows']} flows, "
+        halved = f" ({entry['halved']} of them only the first half)" if entry["halved"] else ""
+        console.print(f"{entry['name']}: {entry['runs']} runs{halved}, {entry['flows']} flows, "
                       f"{entry['events']} calls, {entry['changes']} window changes recomputed, "
                       f"{entry['differences']} differences")
     if not failures:

@@ -278,7 +278,7 @@ def goal(data: dict, name: str) -> str | None:
 
 
 def windows(data: dict) -> str:
-    """What the oracle recomputed in the experiments of satcc's goals, with a row for each.
+    """What the oracle recomputed in the experiments of satcc's goals, with a row for each, and for all.
 
     Experiments that share their runs are in one row.
     """
@@ -289,6 +289,7 @@ def windows(data: dict) -> str:
         by_counts.setdefault(tuple(entry[key] for key in keys), []).append(entry["name"])
     for counts, names in by_counts.items():
         rows.append([", ".join(f"`{name}`" for name in names), *map(str, counts)])
+    rows.append(["all, each run once", *(str(data["windows"]["all"][key]) for key in keys)])
     return lines_of(rows)
 
 
@@ -341,10 +342,9 @@ def source(data: dict, name: str, experiment: str | None = None, series: str | N
                 f"{about['seeds']} to {about['most_seeds']} seeds where a value depends on chance.)\n")
     if name == "windows":
         about = data[name]["about"]
-        halved = " ".join(
-            f"Of `{entry['name']}` {entry['halved']} have the first half of the time only, because "
-            "their events would not fit the kernel's buffer."
-            for entry in data[name]["experiments"] if entry["halved"])
+        count = data[name]["all"]["halved"]
+        halved = (f"{count} of the runs have the first half of the time only, because their events do "
+                  "not fit the kernel's buffer.") if count else ""
         return (f"\n(`make goals-windows POLICY=\"{' '.join(about['policies'])}\"`, {about['date']}, "
                 f"Linux {about['kernel']}, {about['emulator']}, commit {about['commit'] or 'unknown'}. "
                 f"Each cell was played once.{' ' if halved else ''}{halved})\n")

@@ -114,19 +114,22 @@ def unchecked(job: Job, report: dict) -> list[str]:
         [f"{policy}: {reason}" for policy, reason in report["unchecked"].items() if policy in ours]
 
 
+def sums(reports: list[dict]) -> dict:
+    """The number of runs, how many of them were halved, the sums of COUNTS over all policies with a
+    model, and the number of differences."""
+    counts = [count for report in reports for count in report["counts"].values()]
+    return {"runs": len(reports), "halved": sum(report.get("halved", False) for report in reports),
+            **{key: sum(count[key] for count in counts) for key in COUNTS},
+            "differences": sum(len(report["differences"]) for report in reports)}
+
+
 def total(chosen: list[experiment.Experiment], reports: list[tuple[Job, dict]]) -> list[dict]:
-    """An entry for each experiment with a report: runs, how many of them were halved, the sums of COUNTS
-    over all policies with a model, and the number of differences.  Two experiments may share a run."""
+    """name, title and sums() of each experiment with a report.  Two experiments may share a run."""
     entries = []
     for one in chosen:
         shared = [report for job, report in reports if one.name in job.experiments]
         if shared:
-            counts = [count for report in shared for count in report["counts"].values()]
-            entries.append({
-                "name": one.name, "title": one.title, "runs": len(shared),
-                "halved": sum(report.get("halved", False) for report in shared),
-                **{key: sum(count[key] for count in counts) for key in COUNTS},
-                "differences": sum(len(report["differences"]) for report in shared)})
+            entries.append({"name": one.name, "title": one.title, **sums(shared)})
     return entries
 
 
@@ -176,7 +179,8 @@ def _make(arguments, folder: Path, console: Console) -> int:
     entries = total(chosen, reports)
     differences = [f"{job.cell}: {report['folder']}: {line}" for job, report in reports
                    for line in report["differences"]]
-    for entry in entries:
+    together = sums([report for _, report in reports])
+    for entry in (*entries, {"name": "all, each run once", **together}):
         halved = f" ({entry['halved']} of them only the first half)" if entry["halved"] else ""
         console.print(f"{entry['name']}: {entry['runs']} runs{halved}, {entry['flows']} flows, "
                       f"{entry['events']} calls, {entry['changes']} window changes recomputed, "
@@ -185,7 +189,7 @@ def _make(arguments, folder: Path, console: Console) -> int:
         cell.write(folder / "windows.json", {"about": {
             "kernel": lab.image.release, "emulator": f"QEMU {machine.qemu_version()}",
             "policies": sorted(policies), "date": datetime.date.today().isoformat(), "commit": commit()},
-            "experiments": entries})
+            "experiments": entries, "all": together})
     for line in [*failures, *differences]:
         print(f"papers: {line}", file=sys.stderr)
     return 1 if failures or differences else 0

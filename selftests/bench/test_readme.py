@@ -262,14 +262,16 @@ def test_experiments_that_share_their_runs_share_a_row_of_windows():
     data = {"windows": {
         "about": {**USES["about"], "policies": ["hybla_full", "satcc"]},
         "experiments": [{"name": "loss", **counts}, {"name": "aqm", **counts, "differences": 1},
-                        {"name": "drops", **counts}]}}
+                        {"name": "drops", **counts}],
+        "all": {**counts, "runs": 3, "differences": 1}}}
     text = readme.written("<!-- table: windows -->\n<!-- end -->\n", data)
     assert rows_of(text, "windows")[1:] == [["`loss`, `drops`", "2", "3", "400", "50", "0"],
-                                            ["`aqm`", "2", "3", "400", "50", "1"]]
+                                            ["`aqm`", "2", "3", "400", "50", "1"],
+                                            ["all, each run once", "3", "3", "400", "50", "1"]]
     assert 'make goals-windows POLICY="hybla_full satcc"`, 2026-01-02, Linux 6.1.0-56-amd64' in text
     assert "commit 0123abc. Each cell was played once.)" in text
-    data["windows"]["experiments"][1]["halved"] = 2
-    assert "played once. Of `aqm` 2 have the first half of the time only, because" in readme.written(
+    data["windows"]["all"]["halved"] = 2
+    assert "played once. 2 of the runs have the first half of the time only, because" in readme.written(
         "<!-- table: windows -->\n<!-- end -->\n", data)
 
 

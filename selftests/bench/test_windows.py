@@ -85,6 +85,17 @@ def test_runs_that_two_experiments_share_are_played_once():
         ("one", 1, 7), ("two", 1, 7)]
 
 
+def test_a_run_that_two_experiments_share_counts_once_among_all(command, monkeypatch):
+    other = read()
+    object.__setattr__(other, "name", "two")
+    monkeypatch.setattr(windows.experiment, "load_all", lambda papers: [read(), other])
+    assert command.make() == 0
+    data = json.loads((command.folder / "windows.json").read_text())
+    assert [entry["runs"] for entry in data["experiments"]] == [4, 4]
+    assert data["all"] == {"runs": 4, "halved": 0, "flows": 4, "events": 400, "changes": 28,
+                           "differences": 0}
+
+
 def test_reports_are_kept_and_runs_are_not(command):
     assert command.make() == 0 and len(command.lab.played) == 4
     assert command.make() == 0 and len(command.lab.played) == 4

@@ -34,7 +34,7 @@ from ..status import commit
 from . import cell, experiment, plan
 
 RESULTS = TOP / "results" / "windows"
-WALL_S_PER_EXPECTED = 1.4       # with the event and the oracle, a run takes this times plan's estimate
+WALL_S_PER_EXPECTED = 0.7       # with the event and the oracle, a run takes this times plan's estimate
 COUNTS = ("flows", "events", "changes")
 
 

@@ -110,8 +110,13 @@ def unchecked(job: Job, report: dict) -> list[str]:
     The logger records no calls of other policies unless a scenario asks for them.
     """
     ours = sorted(_names(job.scenario) & set(oracle.POLICIES))
-    return [f"no calls of {policy}" for policy in ours if policy not in report["counts"]] + \
-        [f"{policy}: {reason}" for policy, reason in report["unchecked"].items() if policy in ours]
+    lines = [f"{policy}: {reason}" for policy, reason in report["unchecked"].items() if policy in ours]
+    for policy in ours:
+        played = sum(policy in flow.names for flow in job.scenario.flows)
+        seen = report["counts"].get(policy, {"flows": 0})["flows"]
+        if seen < played:
+            lines.append(f"calls of {seen} of {played} flows of {policy}")
+    return lines
 
 
 def sums(reports: list[dict]) -> dict:

@@ -154,7 +154,8 @@ def test_a_difference_fails_and_its_run_stays(command, capsys):
 
 
 @pytest.mark.parametrize("changes, line", [
-    ({"counts": {}}, "no calls of hybla"),
+    ({"counts": {}}, "calls of 0 of 1 flows of hybla"),
+    ({"counts": {"hybla": {**COUNT, "flows": 0}}}, "calls of 0 of 1 flows of hybla"),
     ({"unchecked": {"hybla": "satcc_log missed 3 records"}}, "hybla: satcc_log missed 3 records")])
 def test_a_flow_that_the_oracle_has_not_seen_fails(command, capsys, changes, line):
     command.report = {**command.report, **changes}

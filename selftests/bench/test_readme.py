@@ -224,8 +224,8 @@ def test_a_use_has_its_experiments_side_by_side():
         readme.written("<!-- table: use vpns -->\n<!-- end -->", {"uses": uses})
 
 
-def test_a_goal_has_its_claims_below_its_table():
-    """A block whose experiment was not played stays as it is."""
+def played_goal() -> dict:
+    """An experiment of papers.json, with a claim."""
     claim = {"text": "Above bbr", "verdict": "holds, not surely", "uncounted": None, "of": 2,
              "words": "", "seeds": 5, "pairs": [
                  {"holds": True, "verdict": "holds", "labels": {"rate": "2 Mbit/s"}},
@@ -233,13 +233,18 @@ def test_a_goal_has_its_claims_below_its_table():
                   "left": 8.6, "right": 7.5, "beside": []}]}
     values = {("2 Mbit/s", "satcc"): 1.78, ("2 Mbit/s", "bbr"): 1.6,
               ("10 Mbit/s", "satcc"): 8.6, ("10 Mbit/s", "bbr"): 7.5}
-    loss = {"name": "loss-fast", "title": "Goodput", "unit": "Mbit/s", "rows": ["rate"],
+    return {"name": "loss-fast", "title": "Goodput", "unit": "Mbit/s", "rows": ["rate"],
             "columns": ["TCP"], "claims": [claim],
             "axes": {"rate": ["2 Mbit/s", "10 Mbit/s"], "TCP": ["satcc", "bbr"]}, "cells": [
                 {"labels": {"rate": rate, "TCP": tcp}, "mean": mean, "half": None, "values": [mean],
                  "paper": None, "ratio": None, "verdict": None, "uncounted": None, "formula": "",
                  "seeds": 5}
                 for (rate, tcp), mean in values.items()]}
+
+
+def test_a_goal_has_its_claims_below_its_table():
+    """A block whose experiment was not played stays as it is."""
+    loss = played_goal()
     page = "<!-- table: goal loss-fast -->\n<!-- end -->\n<!-- table: goal loss -->\nold\n<!-- end -->"
     text = readme.written(page, {"goals": {**USES, "experiments": [loss]}})
     assert rows_of(text, "goal loss-fast") == [
@@ -291,6 +296,20 @@ def test_a_goal_that_chance_decides_does_not_hold_surely_with_one_seed():
         if "satcc" in cell.labels.values())]
     assert {"loss", "shares", "shares-phases"} < set(by_chance)
     assert [one.name for one in played if one.name in by_chance and not one.random] == []
+
+
+def test_the_list_has_the_goals_that_the_same_call_writes(tmp_path, monkeypatch):
+    listed, results = tmp_path / "README.md", tmp_path / "RESULTS.md"
+    listed.write_text("<!-- table: verdicts -->\n<!-- end -->")
+    results.write_text("### Much loss\n\n<!-- table: goal loss-fast -->\n<!-- end -->")
+    (tmp_path / "goals").mkdir()
+    (tmp_path / "goals/papers.json").write_text(json.dumps({**USES, "experiments": [played_goal()]}))
+    monkeypatch.setattr(readme, "PAGES", (listed, results))
+    monkeypatch.setattr(goals, "PAGE", results)
+    monkeypatch.setattr(readme.figures, "write", lambda: None)
+    readme.write(tmp_path)
+    assert rows_of(listed.read_text(), "verdicts")[1:] == [[
+        "[Much loss](RESULTS.md#much-loss)", "Above bbr", "holds, not surely", "2 of 2", "5", "0123abc"]]
 
 
 GOALS = goals.PAGE.read_text()

@@ -151,7 +151,8 @@ struct satcc_epoch {
 	u32	w_max;			/* W before the last cut; 0 = none */
 	u32	w_begin;		/* W at the epoch's begin; 0 = it has not begun */
 	u32	begin_ms;		/* time of the epoch's begin */
-	u32	k_ms;			/* time from begin_ms until W is w_max again */
+	u32	k_ms:21,		/* time from begin_ms until W is w_max again */
+		unearned:11;		/* delivered segments for which W has not grown */
 	u32	cut_delivered;		/* tp->delivered at the last cut */
 	u32	cut_seq;		/* tp->snd_nxt at the last cut */
 	u32	prior_w;		/* W before the core's reduction, for undo; 0 = none */
@@ -291,6 +292,11 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 
 /* W counts as filled when at least W - W/8 - SATCC_SLACK segments are in flight. */
 #define SATCC_SLACK		4
+
+/* W grows once for this many delivered segments, or for W/4 if that is less. If it grew at each
+ * ACK, an ACK would cost 443 instructions with 1 % of loss, instead of 327 (bbr: 341).
+ */
+#define SATCC_EARN_SEGMENTS	16
 
 /* PROBE: RTT_min per segment of the first step, and the n from which PROBE is fast. 25 ms is
  * Hybla's reference RTT.
@@ -510,6 +516,7 @@ static u32 satcc_cut(u32 w)
 static void satcc_begin_epoch(struct satcc *ca)
 {
 	ca->epoch.w_begin = 0;
+	ca->epoch.unearned = 0;
 	ca->credit = 0;
 }
 
@@ -653,6 +660,12 @@ static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sa
 	if (queue && (ca->mode != SATCC_SHARED ||
 		      before(rs->prior_delivered, ca->epoch.cut_delivered)))
 		return;
+	acked += ca->epoch.unearned;
+	if (acked < SATCC_EARN_SEGMENTS && acked < ca->w / 4) {
+		ca->epoch.unearned = acked;
+		return;
+	}
+	ca->epoch.unearned = 0;
 	if (queue || waits) {
 		step = satcc_cubic_step(tcp_sk(sk), ca);
 		if (ca->mode == SATCC_ALONE)

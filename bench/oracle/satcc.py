@@ -42,6 +42,7 @@ CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
 SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W, DOUBT_PART = 2, 2, 8, 32, 8
 P_SEGMENTS, P_LOST_MAX, P_PART, EXCESS_MAX = 256, 127, 64, 3
+EARN_SEGMENTS = 16              # W grows for so many segments at once, or for W/4
 CLOCK_W = 16                    # the least W that is not paced in SHARED
 CUT_FAR = 1 << 30               # segments delivered since the last cut, at most
 TICK_MS = 8                     # rounding by the core's clock, at both ends of a time
@@ -57,7 +58,7 @@ IN_START = ("train_jitter_us", "train_end", "start_hoe_sum_tt", "start_hoe_sum_t
             "start_train_delivered")
 AFTER = ("round_lost", "credit", "epoch_w_max", "epoch_w_begin", "epoch_begin_ms", "epoch_k_ms",
          "epoch_cut_delivered", "epoch_cut_seq", "epoch_prior_w", "epoch_prior_w_max", "epoch_held_w",
-         "epoch_held_rtt_us")
+         "epoch_held_rtt_us", "epoch_unearned")
 IN_SEGMENTS = ("epoch_w_max", "epoch_prior_w", "epoch_prior_w_max", "epoch_held_w")
 
 
@@ -165,7 +166,7 @@ class Satcc(Control):
         self.w = min(max(w, W_MIN), LARGEST_CWND)
 
     def begin_epoch(self) -> None:
-        self.epoch_w_begin = self.credit = 0
+        self.epoch_w_begin = self.epoch_unearned = self.credit = 0
 
     def run(self, call, w: int) -> None:
         """End START with the window w."""
@@ -226,6 +227,10 @@ class Satcc(Control):
             return
         late = is_before(call.rs_prior_delivered, self.epoch_cut_delivered)
         if queue and (self.mode != SHARED or late):
+            return
+        acked += self.epoch_unearned
+        self.epoch_unearned = acked if acked < min(EARN_SEGMENTS, self.w // 4) else 0
+        if self.epoch_unearned:
             return
         if queue or self.epoch_w_max and n <= WAIT_ROUNDS:
             step = self.cubic(call)

@@ -310,6 +310,8 @@ MUTANTS = {
         ("an undo ends slow start", "modules/tcp_satcc.c",
          "ca->ramp = tp->prior_cwnd < w;", "ca->ramp = false;"),
         ("HOLD cuts for the queue of a mark", "modules/tcp_satcc.c", "ca->trimmed = true;", ";"),
+        ("W grows at each ACK", "modules/tcp_satcc.c",
+         "#define SATCC_EARN_SEGMENTS\t16", "#define SATCC_EARN_SEGMENTS\t1"),
         ("HOLD leaves two segments", "modules/tcp_satcc.c", "min_t(u32, ca->w, SATCC_W_HOLD)", "0"),
         ("it is paced among others", "modules/tcp_satcc.c",
          "satcc_pacing_disable(sk);", "satcc_pacing_enable(sk);"),

@@ -351,16 +351,20 @@ def test_idleness(lab, geo):
         assert call.new.w == max(call.cwnd, call.old.w - call.old.w // 4)
 
 
-def test_a_longer_path(lab, geo):
-    """600 and then 900 ms, for good: RTT_min is 900 ms within 15 s.  And 600 again: within ten round
-    trips RTT_min is at most a quarter above, which the flow's own queue then hides."""
-    _, flow_calls = play(lab, geo, seconds=45, change=[from_then_on(12, delay_ms=600), from_then_on(35)])
+@pytest.mark.parametrize("shorter_s", (33, 34.5, 37))
+def test_a_longer_path(lab, geo, shorter_s):
+    """600 and then 900 ms: RTT_min is 900 ms within 15 s.  And 600 again: within ten round trips RTT_min
+    is at most a quarter above, which the flow's own queue then hides.  README-satcc.md has more such
+    runs; chance decides how far above."""
+    _, flow_calls = play(lab, geo, seconds=45,
+                         change=[from_then_on(12, delay_ms=600), from_then_on(shorter_s)])
     since = flow_calls[0].t_ns
     at = {second: [call.new.min_rtt_us for call in acks(flow_calls)
-                   if second <= (call.t_ns - since) / 1e9 < second + 2] for second in (10, 28, 41)}
+                   if second <= (call.t_ns - since) / 1e9 < second + 2]
+          for second in (10, 28, shorter_s + 6)}
     assert max(at[10]) < 620_000
     assert min(at[28]) >= 890_000
-    assert max(at[41]) < 750_000
+    assert max(at[shorter_s + 6]) < 750_000
 
 
 def test_an_undo_restores_the_window_that_start_had(lab, geo):
@@ -402,9 +406,9 @@ def test_p_of_an_ack_of_many_segments(lab, geo):
     segments, and reports losses: p is the lost share of all of these."""
     _, flow_calls = play(lab, geo, {"tcp_satcc": {"queue_ms": 40}}, rate_mbit=100, seconds=6,
                          capture=False, change=[
-        from_then_on(3.155, loss_pct=100), from_then_on(3.160),
-        {"at_s": 3.2, "hop": "gateway", "reverse": {"delay_ms": 300, "loss_pct": 100}},
-        {"at_s": 3.47, "hop": "gateway", "reverse": {"delay_ms": 300}}])
+        from_then_on(3.205, loss_pct=100), from_then_on(3.210),
+        {"at_s": 3.25, "hop": "gateway", "reverse": {"delay_ms": 300, "loss_pct": 100}},
+        {"at_s": 3.52, "hop": "gateway", "reverse": {"delay_ms": 300}}])
     [call] = [call for call in acks(flow_calls) if call.new.p_q16 and not call.old.p_q16]
     sent, lost = call.rs_acked_sacked + call.rs_losses, call.rs_losses
     assert sent > 1100 and lost > 4 and call.old.quiet_lost == 0, call

@@ -7,8 +7,9 @@
     loss  if q < thr / 2: p follows the losses; W *= 0.7 only if a round trip loses more than twice
           tolerate_pct
           else, if the losses are at most 2 (m + sqrt(m)), m = p times the round trip's segments: W falls
-          by the queue; otherwise W *= 0.7.  So it is also at any q while the batches of 256 segments
-          lose more than tolerate_pct, from a round trip of them on
+          by the queue, unless HOLD has cut it in this round trip; otherwise W *= 0.7.  So it is also
+          at any q while the batches of 256 segments lose more than tolerate_pct, from a round trip of
+          them on
     mark  W *= 0.7;  timeout: W *= 0.7, unless the recovery before has cut it, and cwnd grows to W by
           slow start; until it is there a loss or a mark in another state than Loss reduces W from cwnd
 
@@ -42,7 +43,7 @@ CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
 SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W, DOUBT_PART = 2, 2, 8, 32, 8
 P_SEGMENTS, P_LOST_MAX, P_PART, EXCESS_MAX = 256, 127, 64, 3
-EARN_SEGMENTS = 16              # W grows for so many segments at once, or for W/4
+EARN_SEGMENTS = 16              # W grows once for this many delivered segments, or for W/4
 CLOCK_W = 16                    # the least W that is not paced in SHARED
 CUT_FAR = 1 << 30               # segments delivered since the last cut, at most
 TICK_MS = 8                     # rounding by the core's clock, at both ends of a time
@@ -373,7 +374,8 @@ class Satcc(Control):
         elif self.explained(lost, sent):
             self.epoch_w_max = self.w
             self.begin_epoch()
-            self.trim(self.q_us)
+            if not self.trimmed:        # HOLD has cut W for this queue
+                self.trim(self.q_us)
             self.reacted(call)
         else:
             delivered = self.bw * (self.min_rtt_us + self.q_us) // BW_ONE
@@ -411,7 +413,7 @@ class Satcc(Control):
         self.marked = 1
         self.end_ramp(call)
         self.congestion(call)
-        self.trimmed = 1                # HOLD waits until the queue can have drained
+        self.trimmed = int(self.mode == ALONE)     # HOLD waits until the queue can have drained
 
     def share(self) -> None:
         self.mode, self.queue_rounds, self.trimmed = SHARED, 0, 0

@@ -309,7 +309,11 @@ MUTANTS = {
          "satcc_set_w(ca, min(ca->w, tcp_snd_cwnd(tcp_sk(sk))));", ";"),
         ("an undo ends slow start", "modules/tcp_satcc.c",
          "ca->ramp = tp->prior_cwnd < w;", "ca->ramp = false;"),
-        ("HOLD cuts for the queue of a mark", "modules/tcp_satcc.c", "ca->trimmed = true;", ";"),
+        ("HOLD cuts for the queue of a mark", "modules/tcp_satcc.c",
+         "ca->trimmed = ca->mode == SATCC_ALONE;", ";"),
+        ("HOLD and a loss cut for one queue", "modules/tcp_satcc.c",
+         "if (!ca->trimmed)\n\t\t\tsatcc_trim(ca, satcc_queue_us(ca), 0);",
+         "satcc_trim(ca, satcc_queue_us(ca), 0);"),
         ("W grows at each ACK", "modules/tcp_satcc.c",
          "#define SATCC_EARN_SEGMENTS\t16", "#define SATCC_EARN_SEGMENTS\t1"),
         ("HOLD leaves two segments", "modules/tcp_satcc.c", "min_t(u32, ca->w, SATCC_W_HOLD)", "0"),
@@ -377,6 +381,8 @@ def alone(fault):
         ("satcc", "HOLD cuts for the queue of a mark"): {
             "rate_mbit": 10, "rtt_ms": 40, "seconds": 20, "loss_pct": 0.3, "line": {"ecn": True},
             "sender": ECN, "receiver": ECN},
+        ("satcc", "HOLD and a loss cut for one queue"):
+            {"rate_mbit": 10, "rtt_ms": 100, "seconds": 20, "loss_pct": 2},
         ("satcc", "HOLD leaves two segments"):
             {"rate_mbit": 0.573, "rtt_ms": 40, "seconds": 3, "queue_packets": 50},
         ("satcc", "it is paced among others"): slower(200, 2, 0.5),

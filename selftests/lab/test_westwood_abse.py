@@ -378,13 +378,13 @@ def test_four_flows_share(lab, geo):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("queue, most", [("1 BDP", 1), ("0.1 BDP", 6)])
-def test_two_beside_two_cubic(queue, most):
-    """At 250 ms two of them get at most `most` times what two cubic flows get: the median of five seeds
-    of the goal's cell, whose ACKs have jitter.  In the short queue six runs of one build of the guest
-    have 4.0 to 6.5 times, and six of earlier builds 2.8 to 5.1, with the same source of this policy."""
+@pytest.mark.parametrize("queue, seeds, most", [("1 BDP", 3, 1), ("0.1 BDP", 15, 5)])
+def test_two_beside_two_cubic(queue, seeds, most):
+    """At 250 ms two of them get at most `most` times what two cubic flows get: the median of the seeds
+    of the goal's cell, whose ACKs have jitter.  In the short queue fifteen seeds have 3.3 to 6.5 times,
+    so a median of few seeds is chance."""
     goal, = (one for one in experiment.load_all(["satcc"]) if one.name == "two-beside-two")
     flows, = goal.matching({"queue": queue, "TCP": CC})
     lab = Lab(KERNEL, plan.extras([goal]))
-    ratios = [cell.value_of(lab, goal, flows, seed)[0] for seed in range(5)]
+    ratios = [cell.value_of(lab, goal, flows, seed)[0] for seed in range(seeds)]
     assert np.median(ratios) <= most, ratios

@@ -76,6 +76,23 @@ def test_random_loss_leaves_the_window(lab, geo):
     assert 0.005 < acks(flow_calls)[-1].new.p_q16 / 65536 < 0.02
 
 
+@pytest.mark.long
+def test_a_loss_below_thr_is_random(lab, geo):
+    """0.5 % on a path of 500 segments, whose own queue shows at times and is below thr of 25 ms. Of the
+    losses that come alone in a round trip, some come when it has sent only a few segments.  p of 0.2 %
+    and more expects one in each round trip, so W stays at each of them."""
+    lone = []
+    for seed in range(1, 5):
+        _, flow_calls = play(lab, geo, rate_mbit=10, loss_pct=0.5, seconds=60, seed=seed)
+        for call in acks(flow_calls):
+            old, queue_us = call.old, call.new.last_block_rtt_us - call.old.min_rtt_us
+            if old.mode == ALONE and old.p_q16 > 0.002 * 65536 and 12_500 < queue_us < 24_000 and \
+                    call.rs_losses > 0 and call.lost == old.round_lost + 1:
+                lone.append(call)
+    assert len(lone) >= 10
+    assert all(call.new.w > 0.9 * call.old.w for call in lone)
+
+
 def test_more_loss_than_tolerated_is_congestion(lab, geo):
     """15 % without a queue, and W below a batch of 256 segments: after a batch that lost more than
     tolerate_pct, ACKs that report a loss cut W to 70 %. W falls below a quarter of the path's 100."""

@@ -37,10 +37,11 @@ def rough(transfer):
         ("loss 10% ecn", 20), ("loss 0.1%", 6, "700ms"), ("reorder 99% gap 20", 4), ("loss 0.1%", 0)))
 
 
-def reordering(transfer, after_s, seconds):
-    """Reordering for a while, as at the end of rough().  A shell line for a scenario's `commands`."""
-    return (f"sleep {after_s}; " + link(transfer, "reorder 99% gap 20", seconds)
-            + link(transfer, "loss 0.1%", 0))
+def late_and_reordered(transfer, after_s):
+    """All segments 1.7 s late for 3 s, so that timeouts are spurious, and reordering for 10 s, as at the
+    end of rough().  A shell line for a scenario's `commands`."""
+    return f"sleep {after_s}; " + "".join(link(transfer, *each) for each in (
+        ("", 3, "2000ms"), ("reorder 99% gap 20", 10), ("loss 0.1%", 0)))
 
 
 def counters(run):

@@ -27,7 +27,7 @@ ECN = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
 
 def rough(geo):
     """A flow of each policy on one link with all that happens to links: loss, outages of a second
-    and of five with calm after each, marks, a longer path, reordering, and for longer once more.
+    and of five with calm after each, marks, a longer path, reordering, delays, and reordering again.
     They start 100 ms apart: first flights, of 30 ms, do not meet.
 
     The parameters have them meet what they seldom do: windows next to a threshold of mtsi, below K
@@ -37,7 +37,7 @@ def rough(geo):
         "tcp_hybla_full": {"rtt0_ms": 150}, "tcp_mtsi": {"thr": "15,23,41"}, "tcp_ibk": {"k": 16}})
     return dataclasses.replace(transfer, flows=tuple(
         Flow(policy, seconds=90, start_s=n / 10) for n, policy in enumerate(POLICIES)),
-        commands=(situations.rough(transfer), situations.reordering(transfer, 76, 10)))
+        commands=(situations.rough(transfer), situations.late_and_reordered(transfer, 76)))
 
 
 def unusual(geo):

@@ -3,6 +3,7 @@
 
 import copy
 import re
+import statistics
 
 import pytest
 
@@ -23,9 +24,9 @@ def uses():
 @pytest.fixture(scope="module")
 def play(uses):
     """Play the cell of an experiment that has these labels: its value and its run."""
-    def played(name, labels):
+    def played(name, labels, seed=0):
         one, = EXPERIMENTS[name].matching(labels)
-        return cell.value_of(uses, EXPERIMENTS[name], one, 0)
+        return cell.value_of(uses, EXPERIMENTS[name], one, seed)
     return played
 
 
@@ -76,11 +77,14 @@ def test_fq_is_not_needed(play, qdisc):
 
 
 def test_a_file_server_has_the_policy_for_one_prefix(play):
-    ours, satcc = play("files", {"route's TCP": "satcc"})
-    theirs, cubic = play("files", {"route's TCP": "none: cubic, the default"})
-    assert [ended_with(satcc, number) for number in (0, 1)] == ["satcc", "cubic"]
-    assert [ended_with(cubic, number) for number in (0, 1)] == ["cubic", "cubic"]
-    assert ours < 0.8 * theirs
+    """The median of three seeds: one handshake in a hundred loses its SYN-ACK, which costs 1 s and the
+    initial window."""
+    def median_s(name, policy):
+        plays = [play("files", {"route's TCP": name}, seed) for seed in range(3)]
+        for _, run in plays:
+            assert [ended_with(run, number) for number in (0, 1)] == [policy, "cubic"]
+        return statistics.median(value for value, _ in plays)
+    assert median_s("satcc", "satcc") < 0.8 * median_s("none: cubic, the default", "cubic")
 
 
 @pytest.mark.parametrize("family", ["IPv4", "IPv6"])

@@ -15,9 +15,9 @@ POLICIES = ("satcc", "hybla_full", "westwood_abse", "mtsi", "ibk", "constant_rat
 # two flows beside two.  bbr leaves 29 % at 40 ms, less than ibk does, but is not here: many hosts use
 # it on purpose, and doctor would always report it there.
 LOUD = {
-    "hybla_full": "leaves a cubic flow a quarter of its share at 250 ms, and two hybla_full flows get "
+    "hybla_full": "leaves a cubic flow a fifth of its share at 250 ms, and two hybla_full flows get "
                   "52 times as much as two cubic flows",
-    "hybla": "leaves a cubic flow a tenth of its share at 250 ms",
+    "hybla": "leaves a cubic flow a fifth of its share at 250 ms",
     "ibk": "leaves a cubic flow less than half of its share at 40 ms",
 }
 

@@ -55,7 +55,8 @@
  *                               slow start, from in flight + 1; after two round trips without a
  *                               queue it jumps to W/2
  *
- * During slow start after idle, or after Loss, W *= 0.7 begins with cwnd if that is less.
+ * During slow start after idle, or after Loss, W *= 0.7 begins with cwnd, or twice what the path
+ * delivers in a round trip, if that is less.
  *
  * p explains at most 2 m + 2 sqrt(m) losses, where m is p times the segments of this round
  * trip so far, or p W if that is more and q < thr. The flow reacts once per round trip, and
@@ -841,24 +842,37 @@ static bool satcc_is_airs(const struct satcc *ca, u32 lost, u32 sent)
 	return (u64)lost << 8 <= 2 * (mean_q8 + int_sqrt64(mean_q8 << 8));
 }
 
+/* Returns how many segments of W the path delivers in a round trip. */
+static u32 satcc_delivered(const struct satcc *ca)
+{
+	u64 delivered = (u64)satcc_bw(ca) * (ca->min_rtt_us + satcc_queue_us(ca));
+
+	return min_t(u64, delivered >> SATCC_BW_SHIFT, ca->w);
+}
+
 /* Does the path deliver at least 3/4 of W in a round trip? If not, the flow's own excess may
  * be the queue, as when several flows start at once. Without this such flows lose ten times
  * as much (simulator).
  */
 static bool satcc_is_delivered(const struct satcc *ca)
 {
-	u64 delivered = (u64)satcc_bw(ca) * (ca->min_rtt_us + satcc_queue_us(ca));
-
-	return delivered >> SATCC_BW_SHIFT >= ca->w - ca->w / 4;
+	return satcc_delivered(ca) >= ca->w - ca->w / 4;
 }
 
-/* Reduce from what the flow uses: while cwnd grows to W by slow start, that is cwnd. In Loss W
- * has been cut already.
+/* Reduce from what the flow uses: while cwnd grows to W by slow start, that is cwnd. It is at
+ * most twice what the path delivers in a round trip, unless it has jumped. In Loss W has been
+ * cut already. If W were reduced from itself, or once in a recovery, a path that is 50 times
+ * slower after an outage would drop 14,820 packets instead of 1485 (lab, 2 Mbit/s and 520 ms).
  */
 static void satcc_end_ramp(struct sock *sk, struct satcc *ca)
 {
-	if (ca->ramp && inet_csk(sk)->icsk_ca_state != TCP_CA_Loss)
-		satcc_set_w(ca, min(ca->w, tcp_snd_cwnd(tcp_sk(sk))));
+	u32 delivered = satcc_delivered(ca), w = min(ca->w, tcp_snd_cwnd(tcp_sk(sk)));
+
+	if (!ca->ramp || inet_csk(sk)->icsk_ca_state == TCP_CA_Loss)
+		return;
+	if (delivered)
+		w = min(w, 2 * delivered);
+	satcc_set_w(ca, w);
 }
 
 /* The queue belongs to other flows: share it as CUBIC does. */
@@ -886,7 +900,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 lost = tp->lost - ca->round_lost, sent = tp->delivered - ca->round_delivered + lost;
-	bool queue = satcc_is_queue(ca), tolerates = satcc_param(tolerate_pct);
+	bool queue, tolerates = satcc_param(tolerate_pct);
 
 	if (ca->mode == SATCC_START) {
 		if (!tolerates)
@@ -897,9 +911,10 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	 * that START sent are ignored, unless tolerate_pct is 0.
 	 */
 	if ((tolerates && before(prior_delivered, ca->epoch.cut_delivered)) ||
-	    (!ca->p_q16 && before(tp->snd_una, ca->epoch.cut_seq) &&
+	    (!ca->p_q16 && !ca->ramp && before(tp->snd_una, ca->epoch.cut_seq) &&
 	     before(prior_delivered, ca->epoch.cut_delivered + SATCC_RECUT_WINDOWS * ca->w)))
 		return;
+	queue = satcc_is_queue(ca);
 	if (!queue)
 		sent = max(sent, ca->w);
 	if (quiet && (lost < SATCC_MUCH_PKTS ||

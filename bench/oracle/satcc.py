@@ -11,7 +11,8 @@
           at any q while the batches of 256 segments lose more than tolerate_pct, from a round trip of
           them on
     mark  W *= 0.7;  timeout: W *= 0.7, unless the recovery before has cut it, and cwnd grows to W by
-          slow start; until it is there a loss or a mark in another state than Loss reduces W from cwnd
+          slow start; until it is there a loss or a mark in another state than Loss reduces W from cwnd,
+          or from twice what the path delivers in a round trip
 
 Growth: in START by Hoe's line, or W *= 2 a round trip, after a queue W *= 1.5 in two; in PROBE by
 RTT_min / 25 ms * 2^n segments in the n-th round trip without a queue; else as CUBIC (RFC 9438), at most
@@ -121,6 +122,11 @@ class Satcc(Control):
         rtts = [self.last_block_rtt_us] * bool(self.last_block_rtt_us)
         rtts += [self.block_rtt_us] * bool(self.block_samples)
         return self.above(min(rtts, default=0))
+
+    @property
+    def delivered(self) -> int:
+        """How many segments of W the path delivers in a round trip."""
+        return min(self.bw * (self.min_rtt_us + self.q_us) // BW_ONE, self.w)
 
     def is_queue(self) -> bool:
         return self.q_us >= self.thr_us
@@ -360,7 +366,8 @@ class Satcc(Control):
                 self.congestion(call)
             return
         if tolerate and is_before(prior_delivered, self.epoch_cut_delivered) or \
-                not self.p_q16 and is_before(call.snd_una, self.epoch_cut_seq) and \
+                not self.p_q16 and not self.ramp and \
+                is_before(call.snd_una, self.epoch_cut_seq) and \
                 is_before(prior_delivered, self.epoch_cut_delivered + RECUT_WINDOWS * self.w):
             return
         lost = (call.lost - self.round_lost) & U32
@@ -380,15 +387,14 @@ class Satcc(Control):
                 self.trim(self.q_us)
             self.reacted(call)
         else:
-            delivered = self.bw * (self.min_rtt_us + self.q_us) // BW_ONE
-            if self.mode == ALONE and self.is_queue() and delivered >= self.w - self.w // 4:
+            if self.mode == ALONE and self.is_queue() and self.delivered >= self.w - self.w // 4:
                 self.share()
             self.congestion(call)
 
     def end_ramp(self, call) -> None:
-        """In slow start up to W, reduce from cwnd."""
+        """In slow start up to W, reduce from cwnd, or from twice what a round trip delivers."""
         if self.ramp and call.ca_state_old != LOSS:
-            self.set_w(min(self.w, self.cwnd))
+            self.set_w(min(self.w, self.cwnd, 2 * self.delivered or self.cwnd))
 
     def losses(self, call) -> None:
         if self.is_empty():

@@ -291,6 +291,10 @@ MUTANTS = {
          "#define SATCC_STEADY_W\t\t32", "#define SATCC_STEADY_W\t\t32000"),
         ("a long recovery has one cut", "modules/tcp_satcc.c",
          "#define SATCC_RECUT_WINDOWS\t2", "#define SATCC_RECUT_WINDOWS\t20000"),
+        ("a cut in slow start leaves what a jump sent", "modules/tcp_satcc.c",
+         "w = min(w, 2 * delivered);", ";"),
+        ("slow start has one cut in a recovery", "modules/tcp_satcc.c",
+         "(!ca->p_q16 && !ca->ramp && before(", "(!ca->p_q16 && before("),
         ("any rate of loss is random", "modules/tcp_satcc.c",
          "ca->excess = min_t(u32, ca->excess + 1, SATCC_EXCESS_MAX);", "ca->excess = 0;"),
         ("a burst is too much loss", "modules/tcp_satcc.c",
@@ -306,7 +310,7 @@ MUTANTS = {
         ("a timeout in recovery is none", "modules/tcp_satcc.c",
          "if (!satcc_is_timeout(sk, ca->reduced))", "if (!ca->reduced)"),
         ("a mark in slow start cuts W alone", "modules/tcp_satcc.c",
-         "satcc_set_w(ca, min(ca->w, tcp_snd_cwnd(tcp_sk(sk))));", ";"),
+         "if (!ca->ramp || inet_csk(sk)->icsk_ca_state == TCP_CA_Loss)\n\t\treturn;", "return;"),
         ("an undo ends slow start", "modules/tcp_satcc.c",
          "ca->ramp = tp->prior_cwnd < w;", "ca->ramp = false;"),
         ("HOLD cuts for the queue of a mark", "modules/tcp_satcc.c",
@@ -341,6 +345,10 @@ def alone(fault):
         return {"rtt_ms": rtt_ms, **link, "rate_mbit": 10, "seconds": 20,
                 "change": [{"at_s": 6, "hop": "gateway", "forward": link}]}
 
+    # Two seconds of outage, and then a fiftieth of the rate.
+    slow_later = {"rate_mbit": 50, "seconds": 20, "change": [
+        situations.from_then_on(8, loss_pct=100), situations.from_then_on(10),
+        {"at_s": 10, "hop": "gateway", "forward": {"rate_mbit": 1, "queue_packets": 50}}]}
     outage_in_recovery = {"rate_mbit": 10, "seconds": 16, "loss_pct": 2, "change": [
         situations.from_then_on(8, loss_pct=100), situations.from_then_on(11)]}
 
@@ -368,6 +376,8 @@ def alone(fault):
         ("satcc", "a longer path is not seen in SHARED"):
             {"seconds": 30, "change": [situations.from_then_on(12, delay_ms=600)]},
         ("satcc", "a long recovery has one cut"): slower(600, 2, 0.5),
+        ("satcc", "a cut in slow start leaves what a jump sent"): slow_later,
+        ("satcc", "slow start has one cut in a recovery"): slow_later,
         ("satcc", "any rate of loss is random"): {"seconds": 20, "loss_pct": 15},
         # When W is above the 256 segments that count alone in a shorter round trip.
         ("satcc", "a burst is too much loss"):

@@ -324,6 +324,18 @@ def test_a_timeout(lab, geo):
     assert not growing[-1].new.ramp
 
 
+def test_a_timeout_on_a_path_that_became_slow(lab, geo):
+    """2 s of outage, and then a fiftieth of the rate.  Within 10 s W is less than thrice what fills the
+    path and its queue, though the losses are in one recovery; and the queue drops at most this many."""
+    run = lab.run(geo(CC, rate_mbit=50, seconds=24, change=[
+        from_then_on(8, loss_pct=100), from_then_on(10),
+        {"at_s": 10, "hop": "gateway", "forward": {"rate_mbit": 1, "queue_packets": 50}}]))
+    flow_calls = [call for call in calls.of_run(run, {CC})[CC] if call.old.owner]
+    after = [call for call in acks(flow_calls) if call.t_ns - flow_calls[0].t_ns > 20e9]
+    assert after and max(call.new.w for call in after) < 3 * (50 + 50)
+    assert flow_view.queue_drops(run) < 3000
+
+
 def test_a_timeout_in_recovery(lab, geo):
     """With random loss the outage comes in Recovery, in which the core does not ask for a reduction.
     Nevertheless W is 70 %, and cwnd does not jump before two round trips were without a queue."""

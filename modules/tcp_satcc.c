@@ -902,8 +902,11 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	u32 lost = tp->lost - ca->round_lost, sent = tp->delivered - ca->round_delivered + lost;
 	bool queue, tolerates = satcc_param(tolerate_pct);
 
+	/* START overshoots, and ends by what its round trips deliver. Those of a flow that the
+	 * application limits say nothing, so there a loss ends it.
+	 */
 	if (ca->mode == SATCC_START) {
-		if (!tolerates)
+		if (!tolerates || (tp->app_limited && !quiet))
 			satcc_congestion(sk, ca);
 		return;
 	}
@@ -1119,13 +1122,15 @@ static void satcc_validate(struct sock *sk, struct satcc *ca)
 {
 	u32 used = max_t(u32, satcc_used_pkts(sk), SATCC_W_RESTART);
 
-	if (!tcp_sk(sk)->app_limited || tcp_is_cwnd_limited(sk) || ca->mode == SATCC_START ||
+	if (!tcp_sk(sk)->app_limited || tcp_is_cwnd_limited(sk) ||
+	    ca->train != SATCC_TRAIN_DONE ||
 	    inet_csk(sk)->icsk_ca_state != TCP_CA_Open || !satcc_restarts(sk) ||
 	    (s32)(tcp_jiffies32 - satcc_used_since(sk)) < (s32)inet_csk(sk)->icsk_rto)
 		return;
 	if (used < ca->w) {
 		satcc_set_w(ca, (ca->w + used) / 2);
-		satcc_begin_epoch(ca);
+		if (ca->mode != SATCC_START)
+			satcc_begin_epoch(ca);
 	}
 	satcc_reset_used(sk);
 }

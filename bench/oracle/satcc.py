@@ -362,7 +362,7 @@ class Satcc(Control):
     def answer(self, call, prior_delivered: int) -> None:
         tolerate = self.parameters["tolerate_pct"]
         if self.mode == START:
-            if not tolerate:
+            if not tolerate or call.app_limited and not self.is_quiet():
                 self.congestion(call)
             return
         if tolerate and is_before(prior_delivered, self.epoch_cut_delivered) or \
@@ -502,7 +502,7 @@ class Satcc(Control):
 
     def may_decay(self, call) -> bool:
         """Whether the window may decay as unused, as far as the record shows."""
-        return bool(call.app_limited and not call.is_cwnd_limited and self.mode != START
+        return bool(call.app_limited and not call.is_cwnd_limited and self.train == DONE
                     and call.ca_state_old == OPEN and self.restarts
                     and call.t_ns - self.decayed_ns > UNUSED_NS)
 
@@ -510,7 +510,8 @@ class Satcc(Control):
         used = max(call.cwnd_used, W_RESTART)
         if used < self.w:
             self.set_w((self.w + used) // 2)
-            self.begin_epoch()
+            if self.mode != START:
+                self.begin_epoch()
 
     # -- cwnd and rate ----------------------------------------------------------------------
 
@@ -567,7 +568,7 @@ class Satcc(Control):
     def cong_control(self, call):
         before = dict(vars(self))
         self.acknowledge(call, decays=False)
-        if call.new.w != self.w and before["mode"] != START:
+        if call.new.w != self.w and before["train"] == DONE:
             without = dict(vars(self))
             vars(self).update(before)
             if self.acknowledge(call, decays=True):

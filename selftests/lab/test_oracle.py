@@ -295,6 +295,8 @@ MUTANTS = {
          "w = min(w, 2 * delivered);", ";"),
         ("slow start has one cut in a recovery", "modules/tcp_satcc.c",
          "(!ca->p_q16 && !ca->ramp && before(", "(!ca->p_q16 && before("),
+        ("START of a limited flow ignores losses", "modules/tcp_satcc.c",
+         "(tp->app_limited && !quiet))", "false)"),
         ("any rate of loss is random", "modules/tcp_satcc.c",
          "ca->excess = min_t(u32, ca->excess + 1, SATCC_EXCESS_MAX);", "ca->excess = 0;"),
         ("a burst is too much loss", "modules/tcp_satcc.c",
@@ -378,6 +380,10 @@ def alone(fault):
         ("satcc", "a long recovery has one cut"): slower(600, 2, 0.5),
         ("satcc", "a cut in slow start leaves what a jump sent"): slow_later,
         ("satcc", "slow start has one cut in a recovery"): slow_later,
+        ("satcc", "START of a limited flow ignores losses"): {
+            "rate_mbit": 10, "seconds": 14, "modules": {"tcp_satcc": {"hoe": 0}},
+            "flow": {"write_bytes": 15_000, "write_ms": 50},
+            "change": [{"at_s": 6, "hop": "gateway", "forward": {"rate_mbit": 2, "queue_packets": 20}}]},
         ("satcc", "any rate of loss is random"): {"seconds": 20, "loss_pct": 15},
         # When W is above the 256 segments that count alone in a shorter round trip.
         ("satcc", "a burst is too much loss"):

@@ -1236,7 +1236,8 @@ static void satcc_update_mss(struct sock *sk, struct satcc *ca)
 	ca->mss = mss;
 }
 
-/* React to a mark, or to a full queue on this host, once per state of the core. The queue
+/* React to a mark, or to a full queue on this host, once per state of the core, and in a recovery
+ * not for the segments that were in flight when a loss has cut W. The queue
  * drains in the next round trip, so HOLD must not cut for it once more. It did, and through
  * CoDel with marks, at 10 Mbit/s and 40 ms, W fell from 47 to 23 segments where 33 fill the path.
  */
@@ -1261,7 +1262,8 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 		satcc_validate(sk, ca);
 	}
 	satcc_update_bw(ca, rs);
-	if (ca->ece && !ca->marked && inet_csk(sk)->icsk_ca_state > TCP_CA_CWR)
+	if (ca->ece && !ca->marked && inet_csk(sk)->icsk_ca_state > TCP_CA_CWR &&
+	    (ca->mode == SATCC_START || !before(tcp_sk(sk)->snd_una, ca->epoch.cut_seq)))
 		satcc_mark(sk, ca);
 	if (ca->min_rtt_us) {
 		queue_us = satcc_queue_us(ca);

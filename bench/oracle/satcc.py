@@ -594,7 +594,8 @@ class Satcc(Control):
                 self.decay(call)
                 decayed = True
         self.measure(call)
-        if self.ece and not self.marked and call.ca_state_old > CWR:
+        if self.ece and not self.marked and call.ca_state_old > CWR and (
+                self.mode == START or not is_before(call.snd_una, self.epoch_cut_seq)):
             self.mark(call)
         if self.min_rtt_us:
             self.losses(call)

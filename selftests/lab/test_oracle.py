@@ -297,6 +297,8 @@ MUTANTS = {
          "(!ca->p_q16 && !ca->ramp && before(", "(!ca->p_q16 && before("),
         ("START of a limited flow ignores losses", "modules/tcp_satcc.c",
          "(tp->app_limited && !quiet))", "false)"),
+        ("a mark cuts for the window of a loss", "modules/tcp_satcc.c",
+         "(ca->mode == SATCC_START || !before(tcp_sk(sk)->snd_una, ca->epoch.cut_seq)))", "true)"),
         ("any rate of loss is random", "modules/tcp_satcc.c",
          "ca->excess = min_t(u32, ca->excess + 1, SATCC_EXCESS_MAX);", "ca->excess = 0;"),
         ("a burst is too much loss", "modules/tcp_satcc.c",
@@ -384,6 +386,10 @@ def alone(fault):
             "rate_mbit": 10, "seconds": 14, "modules": {"tcp_satcc": {"hoe": 0}},
             "flow": {"write_bytes": 15_000, "write_ms": 50},
             "change": [{"at_s": 6, "hop": "gateway", "forward": {"rate_mbit": 2, "queue_packets": 20}}]},
+        ("satcc", "a mark cuts for the window of a loss"): {
+            "rate_mbit": 10, "rtt_ms": 100, "seconds": 15, "loss_pct": 3, "line": {"ecn": True},
+            "queue_packets": 20, "modules": {"tcp_satcc": {"tolerate_pct": 0}},
+            "sender": ECN, "receiver": ECN},
         ("satcc", "any rate of loss is random"): {"seconds": 20, "loss_pct": 15},
         # When W is above the 256 segments that count alone in a shorter round trip.
         ("satcc", "a burst is too much loss"):

@@ -300,6 +300,44 @@ def test_a_loss_without_sack_is_answered(lab, geo):
     assert any(call.new.w < call.old.w for call in reported)
 
 
+def test_a_mark_does_not_cut_for_the_window_of_a_loss(lab, geo):
+    """With tolerate_pct=0 a loss cuts W.  A mark of a segment that was in flight then leaves W."""
+    hops = [{"name": "gateway", "reverse": {"delay_ms": 50},
+             "forward": {"rate_mbit": 10, "queue_bdp": 1}},
+            {"name": "satellite", "forward": {"delay_ms": 25, "loss_pct": 1}},
+            {"name": "terminal", "forward": {"delay_ms": 25, "loss_pct": 3, "ecn": True}}]
+    _, flow_calls = play(lab, geo, {"tcp_satcc": {"tolerate_pct": 0}}, hop=hops, seconds=15,
+                         sender=ECN_ON, receiver=ECN_ON)
+    echoed = [call for call in acks(flow_calls) if call.ca_state_old == RECOVERY and call.old.ece
+              and not call.old.marked and call.old.epoch_cut_seq != call.snd_una
+              and (call.old.epoch_cut_seq - call.snd_una) % 2 ** 32 < 2 ** 31]
+    assert echoed
+    for call in echoed:
+        assert call.new.w >= call.old.w, call
+
+
+def test_a_loss_in_a_queue_ends_start_of_a_limited_flow(lab, geo):
+    """Without an estimate START ends by what its round trips deliver.  The application writes 2.4
+    Mbit/s, which shows nothing of the path, and then 2 Mbit/s fit it: the first drop cuts W."""
+    _, flow_calls = play(lab, geo, {"tcp_satcc": {"hoe": 0}}, rate_mbit=10, seconds=14,
+                         flow={"write_bytes": 15_000, "write_ms": 50},
+                         change=[{"at_s": 6, "hop": "gateway",
+                                  "forward": {"rate_mbit": 2, "queue_packets": 20}}])
+    number, end = next((number, call) for number, call in enumerate(flow_calls)
+                       if call.new.mode != START)
+    assert end.app_limited and flow_calls[number - 1].lost <= end.lost != 0
+    assert end.new.mode == ALONE and end.new.w == end.old.w * 70 // 100
+
+
+def test_an_unused_window_decays_in_start(lab, geo):
+    """Bursts of 69 segments fill W now and then only, so W falls though nothing is lost."""
+    _, flow_calls = play(lab, geo, {"tcp_satcc": {"hoe": 0}}, rate_mbit=10, seconds=20,
+                         flow={"write_bytes": 100_000, "write_ms": 700})
+    falls = [call for call in acks(flow_calls)
+             if call.old.mode == call.new.mode == START and call.new.w < call.old.w]
+    assert falls and not flow_calls[-1].lost
+
+
 def after_a_timeout(lab, geo, path=None, silent_s=8, **then):
     """3 s without a packet from silent_s on, and then 9 s on a path of `then`.  Returns the timeout, the
     ACKs while cwnd grows to W, and those after which cwnd is larger by more than was acknowledged."""

@@ -1148,18 +1148,22 @@ static void satcc_update_bw(struct satcc *ca, const struct rate_sample *rs)
 }
 
 /* Set cwnd to W. After a timeout and after idle cwnd grows to W by slow start; after a timeout
- * it jumps to W/2 when the path has shown no queue. While more than W is in flight, cwnd falls
- * with each delivery.
+ * it jumps to W/2 when the path has shown no queue. Slow start goes on only if the flow uses
+ * cwnd; the core does not measure this for retransmissions. While more than W is in flight, cwnd
+ * falls with each delivery.
  */
 static void satcc_set_cwnd(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 flight = tcp_packets_in_flight(tp), w = min(ca->w, tp->snd_cwnd_clamp);
-	bool timeout = inet_csk(sk)->icsk_ca_state == TCP_CA_Loss;
+	u8 state = inet_csk(sk)->icsk_ca_state;
+	bool timeout = state == TCP_CA_Loss;
 	u32 cwnd = w, credit;
 
 	if (ca->ramp) {
-		cwnd = tcp_snd_cwnd(tp) + rs->acked_sacked;
+		cwnd = tcp_snd_cwnd(tp);
+		if (state > TCP_CA_Disorder || tcp_is_cwnd_limited(sk))
+			cwnd += rs->acked_sacked;
 		if (timeout && ca->quiet_rounds >= SATCC_JUMP_ROUNDS)
 			cwnd = max(cwnd, w / 2);
 		cwnd = min(cwnd, w);
@@ -1386,7 +1390,8 @@ static void satcc_stop_clock(const struct tcp_sock *tp, struct satcc_epoch *epoc
 }
 
 /* A segment leaves when nothing was in flight. After idle cwnd is halved for every RTO that
- * has passed, and then grows to 3/4 W by slow start, as with other policies.
+ * has passed, and then grows by slow start, as with other policies: to 3/4 W, or to W if it
+ * had not reached W since the last pause.
  */
 static void satcc_tx_start(struct sock *sk)
 {
@@ -1408,7 +1413,7 @@ static void satcc_tx_start(struct sock *sk)
 	if (ca->mode == SATCC_START) {
 		satcc_set_w(ca, cwnd);
 	} else {
-		satcc_set_w(ca, max_t(u32, cwnd, ca->w - ca->w / 4));
+		satcc_set_w(ca, max(cwnd, ca->ramp ? ca->w : ca->w - ca->w / 4));
 		satcc_begin_epoch(ca);
 		ca->quiet_rounds = 0;
 		ca->ramp = true;

@@ -520,7 +520,9 @@ class Satcc(Control):
         cwnd = w
         if self.ramp:
             timeout = call.ca_state_old == LOSS
-            cwnd = self.cwnd + call.rs_acked_sacked
+            cwnd = self.cwnd
+            if call.ca_state_old > DISORDER or call.is_cwnd_limited:
+                cwnd += call.rs_acked_sacked
             if timeout and self.quiet_rounds >= JUMP_ROUNDS:
                 cwnd = max(cwnd, w // 2)
             cwnd = min(cwnd, w)
@@ -694,11 +696,15 @@ class Satcc(Control):
         if self.mode == START:
             self.set_w(halved)
         else:
-            self.set_w(max(halved, self.w - self.w // 4))
+            self.set_w(max(halved, self.least_after_idle()))
             self.begin_epoch()
             self.quiet_rounds, self.ramp = 0, 1
         self.cwnd = min(halved, self.w)
         self.set_rate(call)
+
+    def least_after_idle(self) -> int:
+        """W after a pause: 3/4, or all of it if cwnd has not reached W since the pause before."""
+        return self.w if self.ramp else self.w - self.w // 4
 
     def halvings(self, call) -> int | None:
         """The record's cwnd, which is halved once or more; None if the record shows no restart."""
@@ -706,7 +712,7 @@ class Satcc(Control):
             getattr(call.new, name) != getattr(self, name) for name in RESTARTED)
         if not shown:
             return None
-        halved, most = self.cwnd, self.w if self.mode == START else max(self.w - self.w // 4, W_MIN)
+        halved, most = self.cwnd, self.w if self.mode == START else max(self.least_after_idle(), W_MIN)
         while halved > W_RESTART:
             halved = max(halved // 2, W_RESTART)
             if min(halved, max(most, halved)) == call.cwnd:

@@ -299,6 +299,10 @@ MUTANTS = {
          "(tp->app_limited && !quiet))", "false)"),
         ("a mark cuts for the window of a loss", "modules/tcp_satcc.c",
          "(ca->mode == SATCC_START || !before(tcp_sk(sk)->snd_una, ca->epoch.cut_seq)))", "true)"),
+        ("each pause takes a quarter of W", "modules/tcp_satcc.c",
+         "ca->ramp ? ca->w : ca->w - ca->w / 4", "ca->w - ca->w / 4"),
+        ("slow start after idleness grows an unused cwnd", "modules/tcp_satcc.c",
+         "if (state > TCP_CA_Disorder || tcp_is_cwnd_limited(sk))", "if (ca->ramp)"),
         ("any rate of loss is random", "modules/tcp_satcc.c",
          "ca->excess = min_t(u32, ca->excess + 1, SATCC_EXCESS_MAX);", "ca->excess = 0;"),
         ("a burst is too much loss", "modules/tcp_satcc.c",
@@ -390,6 +394,10 @@ def alone(fault):
             "rate_mbit": 10, "rtt_ms": 100, "seconds": 15, "loss_pct": 3, "line": {"ecn": True},
             "queue_packets": 20, "modules": {"tcp_satcc": {"tolerate_pct": 0}},
             "sender": ECN, "receiver": ECN},
+        ("satcc", "each pause takes a quarter of W"):
+            {"rate_mbit": 10, "seconds": 30, "flow": {"write_bytes": 40_000, "write_ms": 7000}},
+        ("satcc", "slow start after idleness grows an unused cwnd"):
+            {"rate_mbit": 10, "seconds": 30, "flow": {"write_bytes": 40_000, "write_ms": 7000}},
         ("satcc", "any rate of loss is random"): {"seconds": 20, "loss_pct": 15},
         # When W is above the 256 segments that count alone in a shorter round trip.
         ("satcc", "a burst is too much loss"):

@@ -418,6 +418,18 @@ def test_idleness(lab, geo):
         assert call.new.w == max(call.cwnd, call.old.w - call.old.w // 4)
 
 
+def test_idleness_takes_no_quarter_of_a_window_that_was_not_reached(lab, geo):
+    """28 segments after each pause do not bring cwnd to W, so only the first pause takes a quarter."""
+    _, flow_calls = play(lab, geo, rate_mbit=10, seconds=30,
+                         flow={"write_bytes": 40_000, "write_ms": 7000})
+    restarts = [call for call in flow_calls if call.new.w > 100 and call.new.ramp and (
+        call.call == CWND_EVENT and call.arg == TX_START or call.call == TX_START_EVENT)]
+    first, *later = [call for call in restarts if call.cwnd < call.cwnd_old or not call.old.ramp]
+    assert first.new.w == first.old.w - first.old.w // 4 and len(later) > 1
+    for call in later:
+        assert call.old.ramp and call.new.w == call.old.w, call
+
+
 @pytest.mark.parametrize("shorter_s, most_us", (
     (33, 750_000), (34.5, 750_000), (35, 800_000), (36, 800_000), (37, 750_000)))
 def test_a_longer_path(lab, geo, shorter_s, most_us):

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* satcc, for senders whose path has a satellite or another long delay, and loses segments
- * without being full. It sets its window W, in segments, in every state but after a
- * timeout. At each loss it checks for a queue. Without a queue the loss is random and W
- * stays; with a queue it is congestion, as for CUBIC. Alone on its path a flow keeps the
- * queue almost empty; where other flows fill the queue it behaves like a CUBIC flow.
+ * without being full. It sets its window W, in segments, in every state; cwnd is W, but after
+ * a timeout or idleness cwnd grows to W by slow start. At each loss it checks for a queue.
+ * Without a queue the loss is random and W stays; with a queue it is congestion, as for CUBIC.
+ * Alone on its path a flow keeps the queue almost empty; where other flows fill the queue it
+ * behaves like a CUBIC flow.
  *
  * The model of the path:
  *
@@ -36,8 +37,8 @@
  *            burst: W grows by half and stays again. Otherwise START ends.
  *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip and by twice as
  *            much in each next one: by at most W/4, up to 5/4 b; from n = 4 on by at most
- *            W/2, up to 2 b. After a loss in a queue W grows as in CUBIC for 16 round trips,
- *            but not faster than that.
+ *            W/2, up to 2 b. In a flow that had a loss in a queue, W grows as in CUBIC for 16
+ *            round trips after each queue, but not faster than that.
  *   HOLD     W does not grow. Every second round trip W is cut to what leaves a queue of
  *            thr / 2, but by at most 30 %, and to no less than four segments. If the RTT
  *            grows meanwhile by queue_ms and by thr, or the queue drops segments although the
@@ -46,7 +47,8 @@
  *
  *   loss while q < thr / 2      random: W stays, p is updated. If a round trip loses more
  *                               than twice tolerate_pct: W *= 0.7. If 256 segments, and a
- *                               round trip, lose more than tolerate_pct: as any other loss
+ *                               round trip (768 at most), lose more than tolerate_pct: as any
+ *                               other loss
  *   other loss that p explains  W is cut as in HOLD, but not kept at four, unless HOLD has cut it
  *                               in this round trip; PROBE waits
  *   any other loss              W *= 0.7
@@ -64,12 +66,13 @@
  * drops are no new congestion. If segments sent two windows after the cut are lost too, the
  * flow reacts again.
  *
- * cwnd is W. If more than W is in flight, five segments leave for every eight delivered, and
- * an ACK that reports a loss releases at least one segment. If W *= 0.7 applied at once,
- * nothing could leave until 30 % of the flight were acknowledged; the retransmission timer
- * expired before that, 0.2 s after the first dupack at 600 ms. The pacing rate is
+ * If more than W is in flight, five segments leave for every eight delivered, and an ACK that
+ * reports a loss releases at least one segment. If W *= 0.7 applied at once, nothing could
+ * leave until 30 % of the flight were acknowledged; the retransmission timer expired before
+ * that, 0.2 s after the first dupack at 600 ms. The pacing rate is
  * net.ipv4.tcp_pacing_ss_ratio percent of W / srtt in START, else tcp_pacing_ca_ratio. In
- * SHARED a W of 16 segments and more is not paced: ACKs clock the flow, as they clock CUBIC.
+ * SHARED a W of 16 segments and more is not paced, except by fq or SO_MAX_PACING_RATE: ACKs
+ * clock the flow, as they clock CUBIC.
  *
  * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts W three
  * times before its sixth round trip, to a third. If the RTT then differs from that of the
@@ -297,7 +300,7 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_SLACK		4
 
 /* W grows once for this many delivered segments, or for W/4 if that is less. If it grew at each
- * ACK, an ACK would cost 443 instructions with 1 % of loss, instead of 323 (bbr: 337).
+ * ACK, an ACK would cost 443 instructions with 1 % of loss, instead of 328 (bbr: 337).
  */
 #define SATCC_EARN_SEGMENTS	16
 
@@ -307,8 +310,8 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_PROBE_US		25000
 #define SATCC_PROBE_FAST	4
 
-/* After a loss in a queue, W grows as in CUBIC for this many round trips without a queue
- * before PROBE. With a queue of 0.1 BDP, CUBIC beside satcc gets of 10 Mbit/s at 40 and 250
+/* In a flow that had a loss in a queue, W grows as in CUBIC for this many round trips without a
+ * queue before PROBE. With a queue of 0.1 BDP, CUBIC beside satcc gets of 10 Mbit/s at 40 and 250
  * ms: 3.2 and 2.6 with 16, 2.7 and 1.4 with 8, .9 and .4 with 0. Alone with 1 % random loss
  * a satcc flow gets 9.0, 9.0 and 8.9 (simulator).
  */
@@ -951,7 +954,8 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 }
 
 /* Called when a recovery begins. A loss that RACK's timer has detected comes without an ACK,
- * so this counts it, as one segment. While p = 0 this also reacts for this recovery if an ACK
+ * so this counts it, as one segment. Those that the timer detects later in the recovery are
+ * in no callback; satcc does not see them. While p = 0 this also reacts for this recovery if an ACK
  * reported the loss during the last one.
  */
 static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)

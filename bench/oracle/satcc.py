@@ -6,7 +6,8 @@
     b     bw RTT_min, with bw the largest delivery rate of three round trips
     loss  if q < thr / 2: p follows the losses; W *= 0.7 only if a round trip loses more than twice
           tolerate_pct
-          else, if the losses are at most 2 (m + sqrt(m)), m = p times the round trip's segments: W falls
+          else, if the losses are at most 2 (m + sqrt(m)), m = p times the round trip's segments so far,
+          or p W if that is at least 1 and q < thr: W falls
           by the queue, unless HOLD has cut it in this round trip; otherwise W *= 0.7.  So it is also
           at any q while the batches of 256 segments lose more than tolerate_pct, from a round trip of
           them on
@@ -372,7 +373,7 @@ class Satcc(Control):
             return
         lost = (call.lost - self.round_lost) & U32
         sent = (call.delivered_old - self.round_delivered + lost) & U32
-        if not self.is_queue():
+        if not self.is_queue() and self.p_q16 * self.w >= 1 << 16:
             sent = max(sent, self.w)
         quiet = self.is_quiet()
         if quiet and (lost < MUCH or 100 * lost <= sent * 2 * tolerate):

@@ -327,7 +327,9 @@ MUTANTS = {
          "if (!ca->trimmed)\n\t\t\tsatcc_trim(ca, satcc_queue_us(ca), 0);",
          "satcc_trim(ca, satcc_queue_us(ca), 0);"),
         ("few segments explain no loss below thr", "modules/tcp_satcc.c",
-         "if (!queue)\n\t\tsent = max(sent, ca->w);", ""),
+         "if (!queue && (u64)ca->p_q16 * ca->w >= BIT(16))\n\t\tsent = max(sent, ca->w);", ""),
+        ("a rare random loss explains those below thr", "modules/tcp_satcc.c",
+         "!queue && (u64)ca->p_q16 * ca->w >= BIT(16)", "!queue"),
         ("W grows at each ACK", "modules/tcp_satcc.c",
          "#define SATCC_EARN_SEGMENTS\t16", "#define SATCC_EARN_SEGMENTS\t1"),
         ("HOLD leaves two segments", "modules/tcp_satcc.c", "min_t(u32, ca->w, SATCC_W_HOLD)", "0"),
@@ -418,6 +420,8 @@ def alone(fault):
             {"rate_mbit": 20, "seconds": 12, "loss_pct": 2, "modules": {"tcp_satcc": {"hoe": 0}}},
         ("satcc", "few segments explain no loss below thr"):
             {"rate_mbit": 10, "rtt_ms": 200, "seconds": 40, "loss_pct": 1},
+        ("satcc", "a rare random loss explains those below thr"):
+            {"rate_mbit": 10, "rtt_ms": 250, "queue_bdp": 0.1, "seconds": 40, "loss_pct": 0.1},
         ("satcc", "HOLD leaves two segments"):
             {"rate_mbit": 0.573, "rtt_ms": 40, "seconds": 3, "queue_packets": 50},
         ("satcc", "it is paced among others"): slower(200, 2, 0.5),

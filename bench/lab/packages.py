@@ -356,7 +356,9 @@ def headers(release: str) -> Path:
     text = makefile.read_text()
     fixed = re.sub(r"^include .*(/usr/src/)", rf"include {root}\1", text, flags=re.M)
     if fixed != text:
-        makefile.write_text(fixed)
+        part = makefile.with_name("Makefile.part")
+        part.write_text(fixed)
+        part.rename(makefile)           # an interrupted command leaves no half of it
     return kdir
 
 

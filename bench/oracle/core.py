@@ -263,6 +263,11 @@ class Flow:
         """Whether cwnd limits the flight.  RFC 7661: cwnd must grow then, and must not otherwise."""
         return bool(call.cwnd_limited)
 
+    def cwnd_in_use(self, call) -> bool:
+        """tcp_is_cwnd_limited() when the handler begins: in slow start cwnd may be twice the flight."""
+        return bool(call.is_cwnd_limited) or \
+            self.cwnd < self.ssthresh and self.cwnd < 2 * call.max_packets_out
+
     def pace(self) -> None:
         """Turn on pacing as BBR does; a socket that fq paces keeps fq's pacing."""
         self.paced = self.paced or PACED_NEEDED

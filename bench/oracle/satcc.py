@@ -293,7 +293,7 @@ class Satcc(Control):
 
     def follow_train(self, call) -> None:
         if self.train == WAIT:
-            if call.is_cwnd_limited:
+            if self.cwnd_in_use(call):
                 self.begin_train(call)
             return
         pkts = (call.delivered_old - self.start_train_delivered) & U32
@@ -320,7 +320,7 @@ class Satcc(Control):
                 self.queue_rounds = DOUBT_WAIT
         if self.flat_rounds >= FLAT:
             self.run(call, min(self.w, max(self.b + self.b // 4, W_RESTART)))
-        elif call.is_cwnd_limited and self.queue_rounds in (DOUBT_NONE, DOUBT_GROW):
+        elif self.cwnd_in_use(call) and self.queue_rounds in (DOUBT_NONE, DOUBT_GROW):
             delivered, acked = call.delivered_old, call.rs_acked_sacked
             if self.queue_rounds == DOUBT_GROW:
                 acked = delivered // 2 - (delivered - acked) // 2
@@ -503,7 +503,7 @@ class Satcc(Control):
 
     def may_decay(self, call) -> bool:
         """Whether the window may decay as unused, as far as the record shows."""
-        return bool(call.app_limited and not call.is_cwnd_limited and self.train == DONE
+        return bool(call.app_limited and not self.cwnd_in_use(call) and self.train == DONE
                     and call.ca_state_old == OPEN and self.restarts
                     and call.t_ns - self.decayed_ns > UNUSED_NS)
 
@@ -522,7 +522,7 @@ class Satcc(Control):
         if self.ramp:
             timeout = call.ca_state_old == LOSS
             cwnd = self.cwnd
-            if call.ca_state_old > DISORDER or call.is_cwnd_limited:
+            if call.ca_state_old > DISORDER or self.cwnd_in_use(call):
                 cwnd += call.rs_acked_sacked
             if timeout and self.quiet_rounds >= JUMP_ROUNDS:
                 cwnd = max(cwnd, w // 2)

@@ -164,8 +164,7 @@ class WestwoodAbse(Estimator, Control):
 
     def limited(self, call) -> bool:
         """The core's rule with the present ssthresh: in slow start cwnd may grow to twice the flight."""
-        return bool(call.is_cwnd_limited) or \
-            self.cwnd < self.ssthresh and self.cwnd < 2 * call.max_packets_out
+        return self.cwnd_in_use(call)
 
     def app_limited(self, call) -> bool:
         return bool(call.app_limited) or not self.est_bse_q8 and not self.limited(call)

@@ -223,15 +223,15 @@ def test_growth_is_bounded_by_the_flight(lab, geo, path):
 
 def test_slow_start_goes_on_in_recovery(lab, geo):
     """1 % at 10 Mbit/s: a recovery in which the flight grows by half at least; the core's never grows.
-    In six runs the most was 1.89 to 2.38 times, so any run has one."""
-    run = lab.run(geo(CC, **LOSSY))
+    In six runs the most was 1.89 to 2.38 times, and in a seventh less than 1.5: three seeds have one."""
     grown = 0
-    entered = None
-    for call in calls_of(run):
-        if call.call == SET_STATE:
-            entered = call.cwnd_old if call.arg == RECOVERY else None
-        elif entered and call.in_flight_old >= 1.5 * entered:
-            grown, entered = grown + 1, None
+    for seed in range(1, 4):
+        entered = None
+        for call in calls_of(lab.run(geo(CC, **LOSSY, seed=seed))):
+            if call.call == SET_STATE:
+                entered = call.cwnd_old if call.arg == RECOVERY else None
+            elif entered and call.in_flight_old >= 1.5 * entered:
+                grown, entered = grown + 1, None
     assert grown
 
 

@@ -393,8 +393,11 @@ def alone(fault):
             "flow": {"write_bytes": 15_000, "write_ms": 50},
             "change": [{"at_s": 6, "hop": "gateway", "forward": {"rate_mbit": 2, "queue_packets": 20}}]},
         ("satcc", "a mark cuts for the window of a loss"): {
-            "rate_mbit": 10, "rtt_ms": 100, "seconds": 15, "loss_pct": 3, "line": {"ecn": True},
-            "queue_packets": 20, "modules": {"tcp_satcc": {"tolerate_pct": 0}},
+            "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1},
+                     "reverse": {"delay_ms": 50}},
+                    {"name": "satellite", "forward": {"delay_ms": 25, "loss_pct": 1}},
+                    {"name": "terminal", "forward": {"delay_ms": 25, "loss_pct": 3, "ecn": True}}],
+            "seconds": 120, "modules": {"tcp_satcc": {"tolerate_pct": 0}},
             "sender": ECN, "receiver": ECN},
         ("satcc", "each pause takes a quarter of W"):
             {"rate_mbit": 10, "seconds": 30, "flow": {"write_bytes": 40_000, "write_ms": 7000}},

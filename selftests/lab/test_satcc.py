@@ -301,16 +301,19 @@ def test_a_loss_without_sack_is_answered(lab, geo):
 
 
 def test_a_mark_does_not_cut_for_the_window_of_a_loss(lab, geo):
-    """With tolerate_pct=0 a loss cuts W.  A mark of a segment that was in flight then leaves W."""
+    """With tolerate_pct=0 a loss cuts W.  A mark of a segment that was in flight then leaves W.  In four
+    runs this came 12, 2, 30 and 0 times."""
     hops = [{"name": "gateway", "reverse": {"delay_ms": 50},
              "forward": {"rate_mbit": 10, "queue_bdp": 1}},
             {"name": "satellite", "forward": {"delay_ms": 25, "loss_pct": 1}},
             {"name": "terminal", "forward": {"delay_ms": 25, "loss_pct": 3, "ecn": True}}]
-    _, flow_calls = play(lab, geo, {"tcp_satcc": {"tolerate_pct": 0}}, hop=hops, seconds=15,
-                         sender=ECN_ON, receiver=ECN_ON)
-    echoed = [call for call in acks(flow_calls) if call.ca_state_old == RECOVERY and call.old.ece
-              and not call.old.marked and call.old.epoch_cut_seq != call.snd_una
-              and (call.old.epoch_cut_seq - call.snd_una) % 2 ** 32 < 2 ** 31]
+    echoed = []
+    for seed in range(1, 7):
+        _, flow_calls = play(lab, geo, {"tcp_satcc": {"tolerate_pct": 0}}, hop=hops, seconds=25,
+                             sender=ECN_ON, receiver=ECN_ON, seed=seed)
+        echoed += [call for call in acks(flow_calls) if call.ca_state_old == RECOVERY and call.old.ece
+                   and not call.old.marked and call.old.epoch_cut_seq != call.snd_una
+                   and (call.old.epoch_cut_seq - call.snd_una) % 2 ** 32 < 2 ** 31]
     assert echoed
     for call in echoed:
         assert call.new.w >= call.old.w, call

@@ -16,6 +16,20 @@ def from_then_on(at_s, **forward):
     return {"at_s": at_s, "hop": "satellite", "forward": {"delay_ms": 300, **forward}}
 
 
+def slower_after_an_outage():
+    """Changes of a link of 50 Mbit/s: from 8 s on two seconds of outage, then a fiftieth of the rate."""
+    return [from_then_on(8, loss_pct=100), from_then_on(10),
+            {"at_s": 10, "hop": "gateway", "forward": {"rate_mbit": 1, "queue_packets": 50}}]
+
+
+def losses_and_marks(loss_pct, mark_pct):
+    """Hops of 10 Mbit/s and 100 ms that lose some packets and mark others, at random."""
+    return [{"name": "gateway", "reverse": {"delay_ms": 50},
+             "forward": {"rate_mbit": 10, "queue_bdp": 1}},
+            {"name": "satellite", "forward": {"delay_ms": 25, "loss_pct": loss_pct}},
+            {"name": "terminal", "forward": {"delay_ms": 25, "loss_pct": mark_pct, "ecn": True}}]
+
+
 def narrow_return():
     """Hops of 50 Mbit/s and 600 ms whose return link carries 1140 pure ACKs a second, and queues 40."""
     delay = {"delay_ms": 300}

@@ -355,10 +355,8 @@ def alone(fault):
         return {"rtt_ms": rtt_ms, **link, "rate_mbit": 10, "seconds": 20,
                 "change": [{"at_s": 6, "hop": "gateway", "forward": link}]}
 
-    # Two seconds of outage, and then a fiftieth of the rate.
-    slow_later = {"rate_mbit": 50, "seconds": 20, "change": [
-        situations.from_then_on(8, loss_pct=100), situations.from_then_on(10),
-        {"at_s": 10, "hop": "gateway", "forward": {"rate_mbit": 1, "queue_packets": 50}}]}
+    slow_later = {"rate_mbit": 50, "seconds": 20, "change": situations.slower_after_an_outage()}
+    pauses = {"rate_mbit": 10, "seconds": 30, "flow": {"write_bytes": 40_000, "write_ms": 7000}}
     outage_in_recovery = {"rate_mbit": 10, "seconds": 16, "loss_pct": 2, "change": [
         situations.from_then_on(8, loss_pct=100), situations.from_then_on(11)]}
 
@@ -393,16 +391,10 @@ def alone(fault):
             "flow": {"write_bytes": 15_000, "write_ms": 50},
             "change": [{"at_s": 6, "hop": "gateway", "forward": {"rate_mbit": 2, "queue_packets": 20}}]},
         ("satcc", "a mark cuts for the window of a loss"): {
-            "hop": [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1},
-                     "reverse": {"delay_ms": 50}},
-                    {"name": "satellite", "forward": {"delay_ms": 25, "loss_pct": 1}},
-                    {"name": "terminal", "forward": {"delay_ms": 25, "loss_pct": 3, "ecn": True}}],
-            "seconds": 120, "modules": {"tcp_satcc": {"tolerate_pct": 0}},
-            "sender": ECN, "receiver": ECN},
-        ("satcc", "each pause takes a quarter of W"):
-            {"rate_mbit": 10, "seconds": 30, "flow": {"write_bytes": 40_000, "write_ms": 7000}},
-        ("satcc", "slow start after idleness grows an unused cwnd"):
-            {"rate_mbit": 10, "seconds": 30, "flow": {"write_bytes": 40_000, "write_ms": 7000}},
+            "hop": situations.losses_and_marks(1, 3), "seconds": 120,
+            "modules": {"tcp_satcc": {"tolerate_pct": 0}}, "sender": ECN, "receiver": ECN},
+        ("satcc", "each pause takes a quarter of W"): pauses,
+        ("satcc", "slow start after idleness grows an unused cwnd"): pauses,
         ("satcc", "any rate of loss is random"): {"seconds": 20, "loss_pct": 15},
         # When W is above the 256 segments that count alone in a shorter round trip.
         ("satcc", "a burst is too much loss"):

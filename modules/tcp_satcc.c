@@ -956,8 +956,8 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 }
 
 /* Called when a recovery begins. A loss that RACK's timer has detected comes without an ACK,
- * so this counts it, as one segment. Those that the timer detects later in the recovery are
- * in no callback; satcc does not see them. While p = 0 this also reacts for this recovery if an ACK
+ * so this counts it, as one segment. Those that the timer detects later in the recovery are in
+ * no callback; satcc does not see them. While p = 0 this also reacts for this recovery if an ACK
  * reported the loss during the last one.
  */
 static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)
@@ -1246,8 +1246,7 @@ static void satcc_update_mss(struct sock *sk, struct satcc *ca)
 	ca->mss = mss;
 }
 
-/* React to a mark, or to a full queue on this host, once per state of the core, and in a recovery
- * not for the segments that were in flight when a loss has cut W. The queue
+/* React to a mark, or to a full queue on this host, once per state of the core. The queue
  * drains in the next round trip, so HOLD must not cut for it once more. It did, and through
  * CoDel with marks, at 10 Mbit/s and 40 ms, W fell from 47 to 23 segments where 33 fill the path.
  */
@@ -1272,6 +1271,7 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 		satcc_validate(sk, ca);
 	}
 	satcc_update_bw(ca, rs);
+	/* In a recovery a mark may be of the window for whose loss W has been cut. */
 	if (ca->ece && !ca->marked && inet_csk(sk)->icsk_ca_state > TCP_CA_CWR &&
 	    (ca->mode == SATCC_START || !before(tcp_sk(sk)->snd_una, ca->epoch.cut_seq)))
 		satcc_mark(sk, ca);

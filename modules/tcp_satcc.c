@@ -905,6 +905,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 lost = tp->lost - ca->round_lost, sent = tp->delivered - ca->round_delivered + lost;
+	u32 round = max(sent, ca->w);
 	bool queue, tolerates = satcc_param(tolerate_pct);
 
 	/* START overshoots, and ends by what its round trips deliver. Those of a flow that the
@@ -922,12 +923,12 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	    (!ca->p_q16 && !ca->ramp && before(tp->snd_una, ca->epoch.cut_seq) &&
 	     before(prior_delivered, ca->epoch.cut_delivered + SATCC_RECUT_WINDOWS * ca->w)))
 		return;
-	queue = satcc_is_queue(ca);
-	if (!queue && (u64)ca->p_q16 * ca->w >= BIT(16))
-		sent = max(sent, ca->w);
 	if (quiet && (lost < SATCC_MUCH_PKTS ||
-		      (u64)lost * 100 <= (u64)sent * 2 * satcc_param(tolerate_pct)))
+		      (u64)lost * 100 <= (u64)round * 2 * satcc_param(tolerate_pct)))
 		return;
+	queue = satcc_is_queue(ca);
+	if (!queue && (u64)ca->p_q16 * round >= BIT(16))
+		sent = round;
 	satcc_end_ramp(sk, ca);
 	if (!quiet && satcc_is_airs(ca, lost, sent)) {
 		ca->epoch.w_max = ca->w;

@@ -373,11 +373,11 @@ class Satcc(Control):
             return
         lost = (call.lost - self.round_lost) & U32
         sent = (call.delivered_old - self.round_delivered + lost) & U32
+        quiet = self.is_quiet()
+        if quiet and (lost < MUCH or 100 * lost <= max(sent, self.w) * 2 * tolerate):
+            return
         if not self.is_queue() and self.p_q16 * self.w >= 1 << 16:
             sent = max(sent, self.w)
-        quiet = self.is_quiet()
-        if quiet and (lost < MUCH or 100 * lost <= sent * 2 * tolerate):
-            return
         self.end_ramp(call)
         if quiet:
             self.congestion(call)

@@ -22,6 +22,13 @@ def slower_after_an_outage():
             {"at_s": 10, "hop": "gateway", "forward": {"rate_mbit": 1, "queue_packets": 50}}]
 
 
+def short_fades():
+    """Changes of a link: seven outages of 60 ms, which is 50 segments at 10 Mbit/s.  RTTs of 600 ms have
+    no common divisor with their period, so they fall on different parts of a round trip."""
+    return [change for outage in range(7) for at_s in (8 + 3.1 * outage,)
+            for change in (from_then_on(at_s, loss_pct=100), from_then_on(at_s + 0.06))]
+
+
 def losses_and_marks(loss_pct, mark_pct):
     """Hops of 10 Mbit/s and 100 ms that lose some packets and mark others, at random."""
     return [{"name": "gateway", "reverse": {"delay_ms": 50},

@@ -327,9 +327,11 @@ MUTANTS = {
          "if (!ca->trimmed)\n\t\t\tsatcc_trim(ca, satcc_queue_us(ca), 0);",
          "satcc_trim(ca, satcc_queue_us(ca), 0);"),
         ("few segments explain no loss below thr", "modules/tcp_satcc.c",
-         "if (!queue && (u64)ca->p_q16 * ca->w >= BIT(16))\n\t\tsent = max(sent, ca->w);", ""),
+         "if (!queue && (u64)ca->p_q16 * round >= BIT(16))\n\t\tsent = round;", ""),
         ("a rare random loss explains those below thr", "modules/tcp_satcc.c",
-         "!queue && (u64)ca->p_q16 * ca->w >= BIT(16)", "!queue"),
+         "!queue && (u64)ca->p_q16 * round >= BIT(16)", "!queue"),
+        ("a burst is judged by the segments before it", "modules/tcp_satcc.c",
+         "(u64)round * 2 * satcc_param", "(u64)sent * 2 * satcc_param"),
         ("W grows at each ACK", "modules/tcp_satcc.c",
          "#define SATCC_EARN_SEGMENTS\t16", "#define SATCC_EARN_SEGMENTS\t1"),
         ("HOLD leaves two segments", "modules/tcp_satcc.c", "min_t(u32, ca->w, SATCC_W_HOLD)", "0"),
@@ -417,6 +419,8 @@ def alone(fault):
             {"rate_mbit": 10, "rtt_ms": 200, "seconds": 40, "loss_pct": 1},
         ("satcc", "a rare random loss explains those below thr"):
             {"rate_mbit": 10, "rtt_ms": 250, "queue_bdp": 0.1, "seconds": 40, "loss_pct": 0.1},
+        ("satcc", "a burst is judged by the segments before it"): {
+            "rate_mbit": 10, "seconds": 30, "change": situations.short_fades()},
         ("satcc", "HOLD leaves two segments"):
             {"rate_mbit": 0.573, "rtt_ms": 40, "seconds": 3, "queue_packets": 50},
         ("satcc", "it is paced among others"): slower(200, 2, 0.5),

@@ -16,7 +16,7 @@ from bench.scenario import scenario
 from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
-    from_then_on, losses_and_marks, narrow_return, slower_after_an_outage)
+    from_then_on, losses_and_marks, narrow_return, short_fades, slower_after_an_outage)
 
 pytestmark = pytest.mark.lab
 
@@ -101,6 +101,14 @@ def test_more_loss_than_tolerated_is_congestion(lab, geo):
     excess = [call for call in acks(flow_calls) if call.old.excess and call.new.excess]
     assert len([call for call in excess if call.new.w == call.old.w * 70 // 100]) >= 4
     assert min(call.new.w for call in excess) < 100 / 4
+
+
+def test_a_short_fade_is_random(lab, geo):
+    """A fade loses 50 segments of 500, at any time of a round trip.  The path has lost nothing before, so
+    p explains nothing; but that is no more than tolerate_pct."""
+    _, flow_calls = play(lab, geo, rate_mbit=10, seconds=30, change=short_fades())
+    assert not cuts(flow_calls)
+    assert flow_calls[-1].lost - flow_calls[0].lost > 7 * 40
 
 
 def test_a_burst_shorter_than_a_round_trip_is_random(lab, geo):

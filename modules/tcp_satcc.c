@@ -57,8 +57,9 @@
  *                               slow start, from in flight + 1; after two round trips without a
  *                               queue it jumps to W/2
  *
- * During slow start after idle, or after Loss, W *= 0.7 begins with cwnd, or twice what the path
- * delivers in a round trip, if that is less.
+ * During slow start after idle, or after Loss, cwnd is in place of W here: losses are compared
+ * with it, and it is cut. If twice what the path delivers in a round trip is less, that is in its
+ * place. A timeout cuts W.
  *
  * p explains at most 2 m + 2 sqrt(m) losses, where m is p times the segments of this round
  * trip so far, or p W if that is at least 1 and q < thr. The flow reacts once per round trip, and
@@ -862,20 +863,19 @@ static bool satcc_is_delivered(const struct satcc *ca)
 	return satcc_delivered(ca) >= ca->w - ca->w / 4;
 }
 
-/* Reduce from what the flow uses: while cwnd grows to W by slow start, that is cwnd. It is at
+/* Returns how much of W the flow uses: while cwnd grows to W by slow start, that is cwnd. It is at
  * most twice what the path delivers in a round trip, unless it has jumped. In Loss W has been
  * cut already. If W were reduced from itself, or once in a recovery, a path that is 50 times
  * slower after an outage would drop 14,820 packets instead of 1485 (lab, 2 Mbit/s and 520 ms).
  */
-static void satcc_end_ramp(struct sock *sk, struct satcc *ca)
+static u32 satcc_used_w(const struct sock *sk, const struct satcc *ca)
 {
 	u32 delivered = satcc_delivered(ca), w = min(ca->w, tcp_snd_cwnd(tcp_sk(sk)));
 
 	if (!ca->ramp || inet_csk(sk)->icsk_ca_state == TCP_CA_Loss)
-		return;
-	if (delivered)
-		w = min(w, 2 * delivered);
-	satcc_set_w(ca, w);
+		return ca->w;
+
+	return delivered ? min(w, 2 * delivered) : w;
 }
 
 /* The queue belongs to other flows: share it as CUBIC does. */
@@ -899,13 +899,13 @@ static void satcc_share(struct satcc *ca)
  * with that limit a flow at 10 Mbit/s and 600 ms with 0.5 % of loss cuts W by 30 % about twice a
  * minute, and has 8.87 Mbit/s instead of 9.03 (lab). In any other case the limit stays, in favour
  * of others: without it two flows beside two of CUBIC at 10 Mbit/s and 250 ms, in a queue of 0.1
- * BDP, have 4.0 times as much as these instead of 2.0 (lab, three seeds).
+ * BDP, have 4.0 times as much as these instead of 2.2 (lab, three seeds).
  */
 static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered, bool quiet)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 lost = tp->lost - ca->round_lost, sent = tp->delivered - ca->round_delivered + lost;
-	u32 round = max(sent, ca->w);
+	u32 used = satcc_used_w(sk, ca), round = max(sent, used);
 	bool queue, tolerates = satcc_param(tolerate_pct);
 
 	/* START overshoots, and ends by what its round trips deliver. Those of a flow that the
@@ -929,7 +929,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	queue = satcc_is_queue(ca);
 	if (!queue && (u64)ca->p_q16 * round >= BIT(16))
 		sent = round;
-	satcc_end_ramp(sk, ca);
+	satcc_set_w(ca, used);
 	if (!quiet && satcc_is_airs(ca, lost, sent)) {
 		ca->epoch.w_max = ca->w;
 		satcc_begin_epoch(ca);
@@ -1254,7 +1254,7 @@ static void satcc_update_mss(struct sock *sk, struct satcc *ca)
 static void satcc_mark(struct sock *sk, struct satcc *ca)
 {
 	ca->marked = true;
-	satcc_end_ramp(sk, ca);
+	satcc_set_w(ca, satcc_used_w(sk, ca));
 	satcc_congestion(sk, ca);
 	ca->trimmed = ca->mode == SATCC_ALONE;
 }

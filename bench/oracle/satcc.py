@@ -373,12 +373,12 @@ class Satcc(Control):
             return
         lost = (call.lost - self.round_lost) & U32
         sent = (call.delivered_old - self.round_delivered + lost) & U32
-        quiet = self.is_quiet()
-        if quiet and (lost < MUCH or 100 * lost <= max(sent, self.w) * 2 * tolerate):
+        quiet, used = self.is_quiet(), self.used_w(call)
+        if quiet and (lost < MUCH or 100 * lost <= max(sent, used) * 2 * tolerate):
             return
-        if not self.is_queue() and self.p_q16 * self.w >= 1 << 16:
-            sent = max(sent, self.w)
-        self.end_ramp(call)
+        if not self.is_queue() and self.p_q16 * max(sent, used) >= 1 << 16:
+            sent = max(sent, used)
+        self.set_w(used)
         if quiet:
             self.congestion(call)
         elif self.explained(lost, sent):
@@ -392,10 +392,11 @@ class Satcc(Control):
                 self.share()
             self.congestion(call)
 
-    def end_ramp(self, call) -> None:
-        """In slow start up to W, reduce from cwnd, or from twice what a round trip delivers."""
+    def used_w(self, call) -> int:
+        """In slow start up to W, this is cwnd, or twice what a round trip delivers if that is less."""
         if self.ramp and call.ca_state_old != LOSS:
-            self.set_w(min(self.w, self.cwnd, 2 * self.delivered or self.cwnd))
+            return min(self.w, self.cwnd, 2 * self.delivered or self.cwnd)
+        return self.w
 
     def losses(self, call) -> None:
         if self.is_empty():
@@ -420,7 +421,7 @@ class Satcc(Control):
 
     def mark(self, call) -> None:
         self.marked = 1
-        self.end_ramp(call)
+        self.set_w(self.used_w(call))
         self.congestion(call)
         self.trimmed = int(self.mode == ALONE)     # HOLD waits until the queue can have drained
 

@@ -29,6 +29,12 @@ def short_fades():
             for change in (from_then_on(at_s, loss_pct=100), from_then_on(at_s + 0.06))]
 
 
+def lossy_after_a_pause():
+    """A flow of 10 Mbit/s pauses.  Then the path loses 40 % of the segments and has no queue."""
+    return {"rate_mbit": 10, "bytes": 4_000_000, "flow": {"pause_ms": 8000},
+            "change": [from_then_on(7, loss_pct=40), from_then_on(20)]}
+
+
 def losses_and_marks(loss_pct, mark_pct):
     """Hops of 10 Mbit/s and 100 ms that lose some packets and mark others, at random."""
     return [{"name": "gateway", "reverse": {"delay_ms": 50},

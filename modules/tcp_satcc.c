@@ -192,7 +192,8 @@ struct satcc {
 	u16	mss;			/* size of W's segments, bytes */
 	u16	quiet_sent:10,		/* segments sent without a queue since p was updated */
 		shrink_credit:3,	/* eighths of a segment, while the flight shrinks to W */
-		excess:2;		/* batches in a row that lost more than tolerate_pct */
+		excess:2,		/* batches in a row that lost more than tolerate_pct */
+		cut:1;			/* the last reaction was a cut to 70 % */
 	u32	quiet_lost:7,		/* losses among quiet_sent */
 		quiet_rounds:5,		/* n: rounds since the last queue */
 		block_samples:4,	/* RTT samples in the block */
@@ -550,6 +551,14 @@ static void satcc_reacted(struct sock *sk, struct satcc *ca)
 	ca->epoch.cut_seq = tcp_sk(sk)->snd_nxt;
 }
 
+/* Has W been cut to 70 % for segments of which some are not yet acknowledged? A mark or a timeout
+ * may be of the same segments. A cut for losses that p explains is smaller, and answers neither.
+ */
+static bool satcc_has_cut(const struct sock *sk, const struct satcc *ca)
+{
+	return ca->mode != SATCC_START && ca->cut && before(tcp_sk(sk)->snd_una, ca->epoch.cut_seq);
+}
+
 /* Congestion: cut W as CUBIC does, with fast convergence. */
 static void satcc_congestion(struct sock *sk, struct satcc *ca)
 {
@@ -562,6 +571,7 @@ static void satcc_congestion(struct sock *sk, struct satcc *ca)
 	satcc_set_w(ca, satcc_cut(ca->w));
 	ca->quiet_rounds = 0;
 	satcc_reacted(sk, ca);
+	ca->cut = true;
 }
 
 /* Cut W to what leaves a queue of half the threshold:
@@ -936,6 +946,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 		if (!ca->trimmed)
 			satcc_trim(ca, satcc_queue_us(ca), 0);
 		satcc_reacted(sk, ca);
+		ca->cut = false;
 	} else {
 		if (!quiet && ca->mode == SATCC_ALONE && queue && satcc_is_delivered(ca))
 			satcc_share(ca);
@@ -1272,9 +1283,8 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 		satcc_validate(sk, ca);
 	}
 	satcc_update_bw(ca, rs);
-	/* In a recovery a mark may be of the window for whose loss W has been cut. */
 	if (ca->ece && !ca->marked && inet_csk(sk)->icsk_ca_state > TCP_CA_CWR &&
-	    (ca->mode == SATCC_START || !before(tcp_sk(sk)->snd_una, ca->epoch.cut_seq)))
+	    !satcc_has_cut(sk, ca))
 		satcc_mark(sk, ca);
 	if (ca->min_rtt_us) {
 		queue_us = satcc_queue_us(ca);
@@ -1357,8 +1367,7 @@ static void satcc_timeout(struct sock *sk, struct satcc *ca)
 	if (!satcc_is_timeout(sk, ca->reduced))
 		return;
 	ca->quiet_rounds = 0;
-	if (!ca->reduced && ca->mode != SATCC_START &&
-	    before(tcp_sk(sk)->snd_una, ca->epoch.cut_seq))
+	if (!ca->reduced && satcc_has_cut(sk, ca))
 		return;
 	satcc_congestion(sk, ca);
 	if (ca->reduced || !ca->epoch.prior_w)

@@ -52,8 +52,8 @@ TICK_MS = 8                     # rounding by the core's clock, at both ends of 
 
 COMMON = ("min_rtt_us", "w", "bw_0", "bw_1", "bw_2", "round_delivered", "round_rtt_us", "block_rtt_us",
           "last_block_rtt_us", "rtt_us", "p_q16", "prior_p_q16", "mss", "quiet_sent", "shrink_credit",
-          "excess", "quiet_lost", "quiet_rounds", "block_samples", "queue_rounds", "mode", "train",
-          "flat_rounds", "ramp", "trimmed", "blocked", "in_ack", "ece", "marked", "reduced")
+          "excess", "cut", "quiet_lost", "quiet_rounds", "block_samples", "queue_rounds", "mode",
+          "train", "flat_rounds", "ramp", "trimmed", "blocked", "in_ack", "ece", "marked", "reduced")
 # Private fields that a restart after idle sets; ramp may be set already, by a timeout.
 RESTARTED = ("w", "ramp", "quiet_rounds", "credit", "epoch_w_begin")
 IN_START = ("train_jitter_us", "train_end", "start_hoe_sum_tt", "start_hoe_sum_ta", "start_hoe_sum_t",
@@ -190,6 +190,10 @@ class Satcc(Control):
     def reacted(self, call) -> None:
         self.epoch_cut_delivered, self.epoch_cut_seq = call.delivered_old, call.snd_nxt
 
+    def has_cut(self, call) -> bool:
+        """Has W been cut to 70 % for segments that are not all acknowledged yet?"""
+        return self.mode != START and bool(self.cut) and is_before(call.snd_una, self.epoch_cut_seq)
+
     def congestion(self, call) -> None:
         if self.mode == START:
             self.run(call, self.w)
@@ -198,6 +202,7 @@ class Satcc(Control):
         self.set_w(cut(self.w))
         self.quiet_rounds = 0
         self.reacted(call)
+        self.cut = 1
 
     def trim(self, queue_us: int, least: int = 0) -> None:
         half_us = self.thr_us // 2
@@ -387,6 +392,7 @@ class Satcc(Control):
             if not self.trimmed:        # HOLD has cut W for this queue
                 self.trim(self.q_us)
             self.reacted(call)
+            self.cut = 0
         else:
             if self.mode == ALONE and self.is_queue() and self.delivered >= self.w - self.w // 4:
                 self.share()
@@ -598,8 +604,7 @@ class Satcc(Control):
                 self.decay(call)
                 decayed = True
         self.measure(call)
-        if self.ece and not self.marked and call.ca_state_old > CWR and (
-                self.mode == START or not is_before(call.snd_una, self.epoch_cut_seq)):
+        if self.ece and not self.marked and call.ca_state_old > CWR and not self.has_cut(call):
             self.mark(call)
         if self.min_rtt_us:
             self.losses(call)
@@ -647,7 +652,7 @@ class Satcc(Control):
         if not is_timeout(call, self.reduced):
             return
         self.quiet_rounds = 0
-        if not self.reduced and self.mode != START and is_before(call.snd_una, self.epoch_cut_seq):
+        if not self.reduced and self.has_cut(call):
             return
         self.congestion(call)
         if self.reduced or not self.epoch_prior_w:

@@ -298,7 +298,9 @@ MUTANTS = {
         ("START of a limited flow ignores losses", "modules/tcp_satcc.c",
          "(tp->app_limited && !quiet))", "false)"),
         ("a mark cuts for the window of a loss", "modules/tcp_satcc.c",
-         "(ca->mode == SATCC_START || !before(tcp_sk(sk)->snd_una, ca->epoch.cut_seq)))", "true)"),
+         "TCP_CA_CWR &&\n\t    !satcc_has_cut(sk, ca))", "TCP_CA_CWR)"),
+        ("a cut that p explains answers a mark", "modules/tcp_satcc.c",
+         "ca->cut = false;", ";"),
         ("each pause takes a quarter of W", "modules/tcp_satcc.c",
          "ca->ramp ? ca->w : ca->w - ca->w / 4", "ca->w - ca->w / 4"),
         ("slow start after idleness grows an unused cwnd", "modules/tcp_satcc.c",
@@ -398,6 +400,8 @@ def alone(fault):
         ("satcc", "a mark cuts for the window of a loss"): {
             "hop": situations.losses_and_marks(1, 3), "seconds": 120,
             "modules": {"tcp_satcc": {"tolerate_pct": 0}}, "sender": ECN, "receiver": ECN},
+        ("satcc", "a cut that p explains answers a mark"): {
+            "hop": situations.losses_and_marks(1, 0.5), "seconds": 60, "sender": ECN, "receiver": ECN},
         ("satcc", "each pause takes a quarter of W"): pauses,
         ("satcc", "slow start after idleness grows an unused cwnd"): pauses,
         ("satcc", "any rate of loss is random"): {"seconds": 20, "loss_pct": 15},

@@ -315,6 +315,20 @@ def test_a_loss_without_sack_is_answered(lab, geo):
     assert any(call.new.w < call.old.w for call in reported)
 
 
+def test_a_mark_cuts_in_a_recovery_whose_losses_p_explains(lab, geo):
+    """W has been cut by a little for these losses, or not at all.  A mark of the same window is
+    congestion, so W is 70 % then."""
+    echoed = []
+    for seed in range(1, 5):
+        _, flow_calls = play(lab, geo, hop=losses_and_marks(1, 0.5), seconds=60, seed=seed,
+                             sender=ECN_ON, receiver=ECN_ON)
+        echoed += [call for call in acks(flow_calls) if call.ca_state_old == RECOVERY and call.old.ece
+                   and not call.old.marked and not call.old.cut
+                   and 0 < (call.old.epoch_cut_seq - call.snd_una) % 2 ** 32 < 2 ** 31]
+    assert echoed
+    assert all(call.new.w <= call.old.w * 70 // 100 + 1 for call in echoed)
+
+
 def test_a_mark_does_not_cut_for_the_window_of_a_loss(lab, geo):
     """With tolerate_pct=0 a loss cuts W.  A mark of a segment that was in flight then leaves W.  In four
     runs this came 12, 2, 30 and 0 times."""

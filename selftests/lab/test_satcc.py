@@ -422,7 +422,8 @@ def test_a_mark_in_slow_start_after_idleness(lab, geo):
     mark = next(call for call in flow_calls if call.new.marked and not call.old.marked
                 and call.t_ns - flow_calls[0].t_ns > 6e9)
     assert mark.old.ramp and mark.cwnd_old < mark.old.w // 2
-    assert 0.6 * mark.cwnd_old < mark.new.w <= 0.7 * mark.cwnd_old
+    delivered = max(mark.new.bw_0, mark.new.bw_1, mark.new.bw_2) * mark.new.min_rtt_us >> 24
+    assert min(mark.cwnd_old, 2 * delivered) * 70 // 100 <= mark.new.w <= mark.cwnd_old * 70 // 100
     later = [call.in_flight for call in acks(flow_calls) if 1.2e9 < call.t_ns - mark.t_ns < 2.4e9]
     assert later and max(later) <= mark.cwnd_old
 

@@ -909,7 +909,7 @@ static void satcc_share(struct satcc *ca)
  * with that limit a flow at 10 Mbit/s and 600 ms with 0.5 % of loss cuts W by 30 % about twice a
  * minute, and has 8.87 Mbit/s instead of 9.03 (lab). In any other case the limit stays, in favour
  * of others: without it two flows beside two of CUBIC at 10 Mbit/s and 250 ms, in a queue of 0.1
- * BDP, have 4.0 times as much as these instead of 2.2 (lab, three seeds).
+ * BDP, have 4.0 times as much as these instead of 2.6 (lab, three seeds).
  */
 static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered, bool quiet)
 {

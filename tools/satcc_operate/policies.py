@@ -16,7 +16,7 @@ POLICIES = ("satcc", "hybla_full", "westwood_abse", "mtsi", "ibk", "constant_rat
 # it on purpose, and doctor would always report it there.
 LOUD = {
     "hybla_full": "leaves a cubic flow a fifth of its share at 250 ms, and two hybla_full flows get "
-                  "53 times as much as two cubic flows",
+                  "67 times as much as two cubic flows",
     "hybla": "leaves a cubic flow a fifth of its share at 250 ms",
     "ibk": "leaves a cubic flow less than half of its share at 40 ms",
 }

@@ -23,10 +23,11 @@ def slower_after_an_outage():
 
 
 def short_fades():
-    """Changes of a link: seven outages of 60 ms, which is 50 segments at 10 Mbit/s.  RTTs of 600 ms have
-    no common divisor with their period, so they fall on different parts of a round trip."""
-    return [change for outage in range(7) for at_s in (8 + 3.1 * outage,)
-            for change in (from_then_on(at_s, loss_pct=100), from_then_on(at_s + 0.06))]
+    """Changes of a link of 600 ms: seven outages of 60 ms, which is 50 segments at 10 Mbit/s.  Their
+    period is no multiple of the RTT, so they fall on different parts of a round trip."""
+    return [change for outage in range(7)
+            for change in (from_then_on(8 + 3.1 * outage, loss_pct=100),
+                           from_then_on(8 + 3.1 * outage + 0.06))]
 
 
 def lossy_after_a_pause():

@@ -30,6 +30,7 @@ from ..lab.play import Lab
 from ..record.run import Run
 from ..scenario import satellite, scenario
 from ..scenario.scenario import ETHERNET_BYTES
+from . import metrics
 
 PORT = 7000
 SHORT, FULL = 1, 10             # scale of the number of packets
@@ -512,7 +513,27 @@ def red(lab: Lab, scale: int) -> list[Row]:
     return rows
 
 
-CHECKS = (delay, jitter, rate, queue, slots, demand, losses, fades, coded_frames, steps, red)
+def speed(lab: Lab, _scale: int) -> list[Row]:
+    """How much of a fast bottleneck a TCP flow fills, with 20 ms and a queue of one BDP.
+
+    UDP packets cross a bottleneck of 400 Mbit/s at its rate.  What a flow leaves is the time that the
+    guest's one processor needs for the work of both ends.
+    """
+    rows, rtt_ms = [], 20
+    for mbit, least_pct in ((100, 98), (250, 93), (400, 80)):
+        bdp = round(mbit * 1e3 * rtt_ms / 8 / FRAME_BYTES)
+        run = lab.run(scenario.from_dict({
+            "title": "calibration", "trace": [], "captures": ["sender"],
+            "hop": [{"name": "gateway", "forward": {"rate_mbit": mbit, "queue_packets": bdp}},
+                    {"name": "satellite", "forward": {"delay_ms": rtt_ms / 2},
+                     "reverse": {"delay_ms": rtt_ms / 2}}],
+            "flow": [{"cc": "cubic", "seconds": 4}]}))
+        rows.append(Row(f"a cubic flow at {mbit} Mbit/s: filled", "%",
+                        100 * metrics.utilisation(run, from_s=2, to_s=4), 100, least_pct, 101))
+    return rows
+
+
+CHECKS = (delay, jitter, rate, queue, slots, demand, losses, fades, coded_frames, steps, red, speed)
 
 
 def rows(lab: Lab, scale: int) -> list[dict]:

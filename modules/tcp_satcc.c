@@ -38,7 +38,8 @@
  *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip and by twice as
  *            much in each next one: by at most W/4, up to 5/4 b; from n = 4 on by at most
  *            W/2, up to 2 b. In a flow that had a loss in a queue, W grows as in CUBIC for 16
- *            round trips after each queue, but not faster than that.
+ *            round trips after each queue, and if tolerate_pct is 0 always, but not faster
+ *            than that.
  *   HOLD     W does not grow. Every second round trip W is cut to what leaves a queue of
  *            thr / 2, but by at most 30 %, and to no less than four segments. If the RTT
  *            grows meanwhile by queue_ms and by thr, or the queue drops segments although the
@@ -52,6 +53,8 @@
  *   other loss that p explains  W is cut as in HOLD, but not kept at four, unless HOLD has cut it
  *                               in this round trip; PROBE waits
  *   any other loss              W *= 0.7
+ *   most of a round trip lost   while q < thr, as behind a policer: W becomes what the path passes,
+ *                               and then W *= 0.7
  *   ECN mark, local drop        W *= 0.7 at any q; HOLD does not cut in that round trip
  *   timeout                     W *= 0.7, unless the recovery before has cut it; cwnd grows to W by
  *                               slow start, from in flight + 1; after two round trips without a
@@ -64,8 +67,8 @@
  * p explains at most 2 m + 2 sqrt(m) losses, where m is p times the segments of this round
  * trip so far, or p W if that is at least 1 and q < thr. The flow reacts once per round trip, and
  * while p = 0 once per recovery, because a full queue also drops retransmissions, and those
- * drops are no new congestion. If segments sent two windows after the cut are lost too, the
- * flow reacts again.
+ * drops are no new congestion. If segments sent two windows after the cut are lost too, or most
+ * of a round trip without a queue, the flow reacts again.
  *
  * If more than W is in flight, five segments leave for every eight delivered, and an ACK that
  * reports a loss releases at least one segment. If W *= 0.7 applied at once, nothing could
@@ -315,7 +318,9 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 /* In a flow that had a loss in a queue, W grows as in CUBIC for this many round trips without a
  * queue before PROBE. With a queue of 0.1 BDP, CUBIC beside satcc gets of 10 Mbit/s at 40 and 250
  * ms: 3.2 and 2.6 with 16, 2.7 and 1.4 with 8, .9 and .4 with 0. Alone with 1 % random loss
- * a satcc flow gets 9.0, 9.0 and 8.9 (simulator).
+ * a satcc flow gets 9.0, 9.0 and 8.9 (simulator). If tolerate_pct is 0, PROBE does not follow.
+ * Behind a policer no RTT shows a queue, and PROBE doubles W: with a bucket of 50 ms, at 10
+ * Mbit/s and 40 ms, it makes the policer drop 9 % of the segments instead of 1 % (lab).
  */
 #define SATCC_WAIT_ROUNDS	16
 
@@ -366,6 +371,12 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
  * 8/7 BDP, so to 1.7.
  */
 #define SATCC_DOUBT_DIV		8
+
+/* So many round trips after a cut, all losses of the round trip are of segments sent after it, so
+ * they say what the path passes. After one, a flow behind a policer counts losses of its old W
+ * against the new one: W falls to 208 segments where 500 pass (lab).
+ */
+#define SATCC_PASSED_ROUNDS	2
 
 /* Fewer losses than this in a round trip are never too many. With 5, ten flows of some eight
  * segments each lost half of their segments to a short queue and did not slow down. The
@@ -670,7 +681,7 @@ static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sa
 			 bool queue)
 {
 	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked), n = ca->quiet_rounds, step;
-	bool waits = ca->epoch.w_max && n <= SATCC_WAIT_ROUNDS;
+	bool waits = ca->epoch.w_max && (n <= SATCC_WAIT_ROUNDS || !satcc_param(tolerate_pct));
 
 	if (!acked || rs->prior_in_flight + SATCC_SLACK + ca->w / 8 < ca->w)
 		return;
@@ -888,6 +899,26 @@ static u32 satcc_used_w(const struct sock *sk, const struct satcc *ca)
 	return delivered ? min(w, 2 * delivered) : w;
 }
 
+/* Returns how much of W the path passes, if a round trip without a queue has lost more than half of
+ * its segments; else, and in an outage, used, which is what the flow uses of W. It was an outage if
+ * one of the last three round trips has delivered what a cut leaves of the flight. Without this a
+ * flow whose first ACKs promise 100 Mbit/s, while a policer passes 10, keeps thousands of segments
+ * in flight through one long recovery: at 600 ms it has .3, 1.6 and 7.6 Mbit/s from 5 to 20 s, 5 s
+ * each, instead of 9.1, 8.7 and 8.6 (lab).
+ */
+static u32 satcc_passed(const struct tcp_sock *tp, const struct satcc *ca, u32 used, u32 lost,
+			u32 sent)
+{
+	u32 delivered = satcc_delivered(ca);
+
+	if (ca->quiet_rounds < SATCC_PASSED_ROUNDS || lost <= sent / 2 ||
+	    lost <= min(used, SATCC_P_SEGMENTS) / 2 ||
+	    delivered >= satcc_cut(min(used, tp->packets_out)))
+		return used;
+
+	return max(used - (u32)div_u64((u64)used * lost, sent), delivered);
+}
+
 /* The queue belongs to other flows: share it as CUBIC does. */
 static void satcc_share(struct satcc *ca)
 {
@@ -915,7 +946,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 lost = tp->lost - ca->round_lost, sent = tp->delivered - ca->round_delivered + lost;
-	u32 used = satcc_used_w(sk, ca), round = max(sent, used);
+	u32 used = satcc_used_w(sk, ca), round = max(sent, used), passed = used;
 	bool queue, tolerates = satcc_param(tolerate_pct);
 
 	/* START overshoots, and ends by what its round trips deliver. Those of a flow that the
@@ -926,17 +957,19 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 			satcc_congestion(sk, ca);
 		return;
 	}
-	/* React once per round trip, and while p = 0 once per recovery. Losses of segments
-	 * that START sent are ignored, unless tolerate_pct is 0.
+	queue = satcc_is_queue(ca);
+	if (!queue)
+		passed = satcc_passed(tp, ca, used, lost, sent);
+	/* React once per round trip, and while p = 0 once per recovery, unless most of a round
+	 * trip is lost. Losses of segments that START sent are ignored, unless tolerate_pct is 0.
 	 */
 	if ((tolerates && before(prior_delivered, ca->epoch.cut_delivered)) ||
-	    (!ca->p_q16 && !ca->ramp && before(tp->snd_una, ca->epoch.cut_seq) &&
+	    (!ca->p_q16 && !ca->ramp && passed == used && before(tp->snd_una, ca->epoch.cut_seq) &&
 	     before(prior_delivered, ca->epoch.cut_delivered + SATCC_RECUT_WINDOWS * ca->w)))
 		return;
 	if (quiet && (lost < SATCC_MUCH_PKTS ||
 		      (u64)lost * 100 <= (u64)round * 2 * satcc_param(tolerate_pct)))
 		return;
-	queue = satcc_is_queue(ca);
 	if (!queue && (u64)ca->p_q16 * round >= BIT(16))
 		sent = round;
 	satcc_set_w(ca, used);
@@ -950,6 +983,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	} else {
 		if (!quiet && ca->mode == SATCC_ALONE && queue && satcc_is_delivered(ca))
 			satcc_share(ca);
+		satcc_set_w(ca, passed);
 		satcc_congestion(sk, ca);
 	}
 }

@@ -10,14 +10,15 @@
           or p W if that is at least 1 and q < thr: W falls
           by the queue, unless HOLD has cut it in this round trip; otherwise W *= 0.7.  So it is also
           at any q while the batches of 256 segments lose more than tolerate_pct, from a round trip of
-          them on
+          them on.  If q < thr and a round trip loses more than half, and it is no outage, W is first
+          reduced to what passes
     mark  W *= 0.7;  timeout: W *= 0.7, unless the recovery before has cut it, and cwnd grows to W by
           slow start; until it is there a loss or a mark in another state than Loss reduces W from cwnd,
           or from twice what the path delivers in a round trip
 
 Growth: in START by Hoe's line, or W *= 2 a round trip, after a queue W *= 1.5 in two; in PROBE by
-RTT_min / 25 ms * 2^n segments in the n-th round trip without a queue; else as CUBIC (RFC 9438), at most
-W / 2 a round trip.
+RTT_min / 25 ms * 2^n segments in the n-th round trip without a queue; else, and with tolerate_pct=0
+after any loss, as CUBIC (RFC 9438), at most W / 2 a round trip.
 
 Rounded down, by the documentation: rates to 2^-24 segments per us, times to us, CUBIC's times to ms, W
 to segments, p to 1/65536, m and its root to 1/256, all fractions and percentages.
@@ -45,6 +46,7 @@ CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
 SETTLED, RECUT_WINDOWS, STEADY_PART, STEADY_W, DOUBT_PART = 2, 2, 8, 32, 8
 P_SEGMENTS, P_LOST_MAX, P_PART, EXCESS_MAX = 256, 127, 64, 3
+PASSED_ROUNDS = 2               # so many after a cut, losses are of segments sent after it
 EARN_SEGMENTS = 16              # W grows once for this many delivered segments, or for W/4
 CLOCK_W = 16                    # the least W that is not paced in SHARED
 CUT_FAR = 1 << 30               # segments delivered since the last cut, at most
@@ -245,7 +247,8 @@ class Satcc(Control):
         self.epoch_unearned = acked if acked < min(EARN_SEGMENTS, self.w // 4) else 0
         if self.epoch_unearned:
             return
-        if queue or self.epoch_w_max and n <= WAIT_ROUNDS:
+        waits = n <= WAIT_ROUNDS or not self.parameters["tolerate_pct"]
+        if queue or self.epoch_w_max and waits:
             step = self.cubic(call)
             if self.mode == ALONE:
                 step = min(step, self.probe(n))
@@ -371,20 +374,22 @@ class Satcc(Control):
             if not tolerate or call.app_limited and not self.is_quiet():
                 self.congestion(call)
             return
-        if tolerate and is_before(prior_delivered, self.epoch_cut_delivered) or \
-                not self.p_q16 and not self.ramp and \
-                is_before(call.snd_una, self.epoch_cut_seq) and \
-                is_before(prior_delivered, self.epoch_cut_delivered + RECUT_WINDOWS * self.w):
-            return
         lost = (call.lost - self.round_lost) & U32
         sent = (call.delivered_old - self.round_delivered + lost) & U32
         quiet, used = self.is_quiet(), self.used_w(call)
+        passed = self.passed(call, used, lost, sent)
+        if tolerate and is_before(prior_delivered, self.epoch_cut_delivered) or \
+                not self.p_q16 and not self.ramp and passed == used and \
+                is_before(call.snd_una, self.epoch_cut_seq) and \
+                is_before(prior_delivered, self.epoch_cut_delivered + RECUT_WINDOWS * self.w):
+            return
         if quiet and (lost < MUCH or 100 * lost <= max(sent, used) * 2 * tolerate):
             return
         if not self.is_queue() and self.p_q16 * max(sent, used) >= 1 << 16:
             sent = max(sent, used)
         self.set_w(used)
         if quiet:
+            self.set_w(passed)
             self.congestion(call)
         elif self.explained(lost, sent):
             self.epoch_w_max = self.w
@@ -396,7 +401,19 @@ class Satcc(Control):
         else:
             if self.mode == ALONE and self.is_queue() and self.delivered >= self.w - self.w // 4:
                 self.share()
+            self.set_w(passed)
             self.congestion(call)
+
+    def passed(self, call, used: int, lost: int, sent: int) -> int:
+        """What the path passes of W, if a round trip without a queue loses more than half.
+
+        Otherwise, and in an outage, this is used, what the flow uses of W.
+        """
+        loses_half = 2 * lost > sent and lost > min(used, P_SEGMENTS) // 2
+        is_outage = self.delivered >= cut(min(used, call.packets_out))
+        if self.is_queue() or self.quiet_rounds < PASSED_ROUNDS or not loses_half or is_outage:
+            return used
+        return max(used - used * lost // sent, self.delivered)
 
     def used_w(self, call) -> int:
         """In slow start up to W, this is cwnd, or twice what a round trip delivers if that is less."""

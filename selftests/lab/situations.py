@@ -30,10 +30,31 @@ def short_fades():
                            from_then_on(8 + 3.1 * outage + 0.06))]
 
 
+def outage_of_a_limited_flow():
+    """The receiver's window keeps a flow of 10 Mbit/s below the rate, so that it makes no queue.  An
+    outage of 0.5 s loses most of a flight, and is shorter than a timeout."""
+    return {"rate_mbit": 10, "seconds": 11,
+            "receiver": {"sysctl": {"net.ipv4.tcp_rmem": "4096 131072 1200000"}},
+            "change": [from_then_on(8, loss_pct=100), from_then_on(8.5)]}
+
+
 def lossy_after_a_pause():
     """A flow of 10 Mbit/s pauses.  Then the path loses 40 % of the segments and has no queue."""
     return {"rate_mbit": 10, "bytes": 4_000_000, "flow": {"pause_ms": 8000},
             "change": [from_then_on(7, loss_pct=40), from_then_on(20)]}
+
+
+def policed(rtt_ms):
+    """Hops of 100 Mbit/s with a policer: it passes 10 Mbit/s and drops the rest, without a queue.
+
+    Its bucket holds 62,500 bytes, 50 ms at its rate.
+    """
+    delay = {"delay_ms": rtt_ms / 2}
+    return {"hop": [{"name": "gateway", "forward": {"rate_mbit": 100, "queue_bdp": 1}},
+                    {"name": "policer"},
+                    {"name": "satellite", "forward": delay, "reverse": delay}],
+            "before": ["in_ns policer tc qdisc replace dev right root tbf "
+                       "rate 10mbit burst 62500 limit 1600"]}
 
 
 def losses_and_marks(loss_pct, mark_pct):

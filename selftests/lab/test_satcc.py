@@ -16,8 +16,8 @@ from bench.scenario import scenario
 from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
-    from_then_on, losses_and_marks, lossy_after_a_pause, narrow_return, short_fades,
-    slower_after_an_outage)
+    from_then_on, losses_and_marks, lossy_after_a_pause, narrow_return, outage_of_a_limited_flow,
+    policed, short_fades, slower_after_an_outage)
 
 pytestmark = pytest.mark.lab
 
@@ -118,6 +118,37 @@ def test_losses_in_slow_start_are_compared_with_cwnd(lab, geo):
     _, flow_calls = play(lab, geo, **lossy_after_a_pause())
     lossy = [call for call in flow_calls if call.new.ramp and call.lost > flow_calls[0].lost]
     assert lossy and max(call.cwnd for call in lossy) <= 40
+
+
+def test_w_becomes_what_a_policer_passes(lab, geo):
+    """The first ACKs promise 100 Mbit/s, and a policer passes 10: W is 5000 segments, where 500 pass in
+    a round trip.  Two seconds after the first cut W is 1000 at most; cuts of 30 % in each round trip
+    leave 1200.  From 5 to 10 s the receiver gets 6 Mbit/s and more in order."""
+    run, flow_calls = play(lab, geo, seconds=10, **policed(rtt_ms=600))
+    first = cuts(flow_calls)[0]
+    assert first.old.w > 4000
+    assert [call for call in flow_calls if call.t_ns < first.t_ns + 2e9][-1].new.w <= 1000
+    view = flow_view.FlowView(run)
+    assert (view.acked_by(10) - view.acked_by(5)) * 8 / 5 > 6e6
+
+
+def test_an_outage_is_no_rate(lab, geo):
+    """An outage loses more than half of what a round trip has sent, and no RTT shows a queue.  The round
+    trips before delivered the whole flight, so W keeps 70 %."""
+    _, flow_calls = play(lab, geo, **outage_of_a_limited_flow())
+    cut, = (call for call in flow_calls if call.new.w < call.old.w * 9 // 10 and call.old.mode != START)
+    lost, delivered = cut.lost - cut.old.round_lost, cut.delivered - cut.old.round_delivered
+    assert lost > max(delivered, 128) and cut.old.last_block_rtt_us < cut.old.min_rtt_us + 2000
+    assert cut.new.w == cut.old.w * 70 // 100
+
+
+def test_no_tolerance_does_not_probe(lab, geo):
+    """Behind a policer no RTT shows a queue.  With tolerate_pct=0 W grows as in CUBIC, and the policer
+    drops 3 % at most.  PROBE doubles W in two round trips, and one segment of ten is dropped."""
+    _, flow_calls = play(lab, geo, {"tcp_satcc": {"tolerate_pct": 0}}, seconds=15, **policed(rtt_ms=40))
+    later = [call for call in acks(flow_calls) if call.t_ns - flow_calls[0].t_ns > 5e9]
+    lost, delivered = later[-1].lost - later[0].lost, later[-1].delivered - later[0].delivered
+    assert delivered > 7000 and 0 < lost < 0.03 * delivered
 
 
 def test_a_burst_shorter_than_a_round_trip_is_random(lab, geo):
@@ -520,5 +551,5 @@ def test_p_of_an_ack_of_many_segments(lab, geo):
         {"at_s": 3.52, "hop": "gateway", "reverse": {"delay_ms": 300}}])
     [call] = [call for call in acks(flow_calls) if call.new.p_q16 and not call.old.p_q16]
     sent, lost = call.rs_acked_sacked + call.rs_losses, call.rs_losses
-    assert sent > 1100 and lost > 4 and call.old.quiet_lost == 0, call
+    assert sent > 1100 and lost and call.old.quiet_lost == 0, call
     assert call.new.p_q16 == (lost << 16) // (sent + call.old.quiet_sent), call

@@ -139,7 +139,7 @@ def test_the_caution_is_the_readmes():
     plain = " ".join((TOP / "README.md").read_text().split())
     assert choose.CAUTIONS["satcc"].replace("do not use it", "Do not use `satcc`") in plain
     caution, = advice(*GEO)["cautions"]
-    assert caution.startswith("do not use it where other flows share a queue")
+    assert caution.startswith("do not use it where other flows share a policer")
     assert choose.cautions("hybla_full iw_rho=1") == [f"it {policies.LOUD['hybla_full']}"]
 
 

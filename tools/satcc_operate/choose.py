@@ -28,8 +28,8 @@ NOTES = {"iperf3": ONE_FLOW, "upload": ONE_FLOW,
                      "if you know it"}
 
 # Where a policy must not be used, besides policies.LOUD.
-CAUTIONS = {"satcc": "do not use it where other flows share a queue of a tenth of the bandwidth-delay "
-                     "product or less: it takes that queue's drops for random loss"}
+CAUTIONS = {"satcc": "do not use it where other flows share a policer, or a queue of a tenth of the "
+                     "bandwidth-delay product or less: it takes drops there for random loss"}
 
 
 # ---- the nearest measured link ---------------------------------------------

@@ -38,8 +38,8 @@
  *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip and by twice as
  *            much in each next one: by at most W/4, up to 5/4 b; from n = 4 on by at most
  *            W/2, up to 2 b. In a flow that had a loss in a queue, W grows as in CUBIC for 16
- *            round trips after each queue, and if tolerate_pct is 0 always, but not faster
- *            than that.
+ *            round trips after each queue, but not faster than that. If tolerate_pct is 0, it
+ *            does so always after the first loss.
  *   HOLD     W does not grow. Every second round trip W is cut to what leaves a queue of
  *            thr / 2, but by at most 30 %, and to no less than four segments. If the RTT
  *            grows meanwhile by queue_ms and by thr, or the queue drops segments although the
@@ -53,8 +53,9 @@
  *   other loss that p explains  W is cut as in HOLD, but not kept at four, unless HOLD has cut it
  *                               in this round trip; PROBE waits
  *   any other loss              W *= 0.7
- *   most of a round trip lost   while q < thr, as behind a policer: W becomes what the path passes,
- *                               and then W *= 0.7
+ *   most of a round trip lost   while q < thr, as behind a policer, two round trips and more after
+ *                               the last cut: W becomes what the path passes, and then W *= 0.7;
+ *                               in an outage it is W *= 0.7 alone
  *   ECN mark, local drop        W *= 0.7 at any q; HOLD does not cut in that round trip
  *   timeout                     W *= 0.7, unless the recovery before has cut it; cwnd grows to W by
  *                               slow start, from in flight + 1; after two round trips without a
@@ -103,6 +104,8 @@
  * - It takes a queue that was there before the flow as part of the path: RTT_min includes
  *   that queue until the other flows drain it. Ten satcc flows therefore lose more than ten
  *   CUBIC flows.
+ * - It takes a fade that loses more than half of the segments for more than three round trips for
+ *   a policer.
  * - Where the link grants a rate for what is in the queue (bandwidth on demand), it asks for
  *   little, because it keeps the queue short.
  * - From 250 ms on it may not get its share beside CUBIC in a queue of 2 to 4 BDP. From 100 ms
@@ -372,7 +375,7 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
  */
 #define SATCC_DOUBT_DIV		8
 
-/* So many round trips after a cut, all losses of the round trip are of segments sent after it, so
+/* So many round trips after a cut, the losses of the round trip are of segments sent after it, so
  * they say what the path passes. After one, a flow behind a policer counts losses of its old W
  * against the new one: W falls to 208 segments where 500 pass (lab).
  */
@@ -901,19 +904,19 @@ static u32 satcc_used_w(const struct sock *sk, const struct satcc *ca)
 
 /* Returns how much of W the path passes, if a round trip without a queue has lost more than half of
  * its segments; else, and in an outage, used, which is what the flow uses of W. It was an outage if
- * one of the last three round trips has delivered what a cut leaves of the flight. Without this a
- * flow whose first ACKs promise 100 Mbit/s, while a policer passes 10, keeps thousands of segments
- * in flight through one long recovery: at 600 ms it has .3, 1.6 and 7.6 Mbit/s from 5 to 20 s, 5 s
- * each, instead of 9.1, 8.7 and 8.6 (lab).
+ * one of the last three round trips has delivered half of the unacknowledged segments. In slow
+ * start satcc_used_w() limits it. Without this a flow whose first ACKs promise 100 Mbit/s, while a
+ * policer passes 10, keeps thousands of segments in flight through one long recovery: at 600 ms it
+ * has .3, 1.6 and 7.6 Mbit/s from 5 to 20 s, 5 s each, instead of 9.1, 8.7 and 8.6 (lab).
  */
 static u32 satcc_passed(const struct tcp_sock *tp, const struct satcc *ca, u32 used, u32 lost,
 			u32 sent)
 {
 	u32 delivered = satcc_delivered(ca);
 
-	if (ca->quiet_rounds < SATCC_PASSED_ROUNDS || lost <= sent / 2 ||
+	if (ca->ramp || ca->quiet_rounds < SATCC_PASSED_ROUNDS || lost <= sent / 2 ||
 	    lost <= min(used, SATCC_P_SEGMENTS) / 2 ||
-	    delivered >= satcc_cut(min(used, tp->packets_out)))
+	    delivered >= min(used, tp->packets_out) / 2)
 		return used;
 
 	return max(used - (u32)div_u64((u64)used * lost, sent), delivered);
@@ -1391,7 +1394,7 @@ static u32 satcc_undo_cwnd(struct sock *sk)
 }
 
 /* The core enters Loss. W has been cut already if a recovery with a cut was under way. After a
- * timeout without a queue, PROBE does not wait.
+ * timeout without a queue, PROBE does not wait, unless tolerate_pct is 0.
  */
 static void satcc_timeout(struct sock *sk, struct satcc *ca)
 {
@@ -1406,7 +1409,7 @@ static void satcc_timeout(struct sock *sk, struct satcc *ca)
 	satcc_congestion(sk, ca);
 	if (ca->reduced || !ca->epoch.prior_w)
 		ca->epoch.prior_w = w;
-	if (ca->min_rtt_us && !satcc_is_queue(ca))
+	if (satcc_param(tolerate_pct) && ca->min_rtt_us && !satcc_is_queue(ca))
 		ca->epoch.w_max = ca->epoch.prior_w_max;
 }
 

@@ -410,8 +410,9 @@ class Satcc(Control):
         Otherwise, and in an outage, this is used, what the flow uses of W.
         """
         loses_half = 2 * lost > sent and lost > min(used, P_SEGMENTS) // 2
-        is_outage = self.delivered >= cut(min(used, call.packets_out))
-        if self.is_queue() or self.quiet_rounds < PASSED_ROUNDS or not loses_half or is_outage:
+        is_outage = self.delivered >= min(used, call.packets_out) // 2
+        if self.is_queue() or self.ramp or self.quiet_rounds < PASSED_ROUNDS or \
+                not loses_half or is_outage:
             return used
         return max(used - used * lost // sent, self.delivered)
 
@@ -674,7 +675,7 @@ class Satcc(Control):
         self.congestion(call)
         if self.reduced or not self.epoch_prior_w:
             self.epoch_prior_w = w
-        if self.min_rtt_us and not self.is_queue():
+        if self.parameters["tolerate_pct"] and self.min_rtt_us and not self.is_queue():
             self.epoch_w_max = self.epoch_prior_w_max
 
     def set_state(self, call):

@@ -31,11 +31,11 @@ def short_fades():
 
 
 def outage_of_a_limited_flow():
-    """The receiver's window keeps a flow of 10 Mbit/s below the rate, so that it makes no queue.  An
-    outage of 0.5 s loses most of a flight, and is shorter than a timeout."""
-    return {"rate_mbit": 10, "seconds": 11,
+    """The receiver's window keeps a flow of 20 Mbit/s below half of the rate, so that it makes no queue.
+    An outage of 0.5 s loses most of a flight, and is shorter than a timeout."""
+    return {"rate_mbit": 20, "seconds": 11,
             "receiver": {"sysctl": {"net.ipv4.tcp_rmem": "4096 131072 1200000"}},
-            "change": [from_then_on(8, loss_pct=100), from_then_on(8.5)]}
+            "change": [from_then_on(8.1, loss_pct=100), from_then_on(8.6)]}
 
 
 def lossy_after_a_pause():

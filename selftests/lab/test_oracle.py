@@ -342,7 +342,11 @@ MUTANTS = {
         ("losses of before the last cut show what passes", "modules/tcp_satcc.c",
          "#define SATCC_PASSED_ROUNDS\t2", "#define SATCC_PASSED_ROUNDS\t0"),
         ("an outage is a rate", "modules/tcp_satcc.c",
-         " ||\n\t    delivered >= satcc_cut(min(used, tp->packets_out)))", ")"),
+         " ||\n\t    delivered >= min(used, tp->packets_out) / 2)", ")"),
+        ("an outage of a limited flow is a rate", "modules/tcp_satcc.c",
+         "delivered >= min(used, tp->packets_out) / 2)", "delivered >= used / 2)"),
+        ("a timeout brings PROBE back though nothing is tolerated", "modules/tcp_satcc.c",
+         "if (satcc_param(tolerate_pct) && ca->min_rtt_us && !", "if (ca->min_rtt_us && !"),
         ("no tolerance has a PROBE", "modules/tcp_satcc.c",
          "(n <= SATCC_WAIT_ROUNDS || !satcc_param(tolerate_pct))", "n <= SATCC_WAIT_ROUNDS"),
         ("a burst is judged by the segments before it", "modules/tcp_satcc.c",
@@ -433,6 +437,10 @@ def alone(fault):
         ("satcc", "a policer is answered once in a recovery"): {
             "seconds": 10, "modules": {"tcp_satcc": {"tolerate_pct": 0}}, **situations.policed(600)},
         ("satcc", "an outage is a rate"): situations.outage_of_a_limited_flow(),
+        ("satcc", "an outage of a limited flow is a rate"): situations.outage_of_a_limited_flow(),
+        ("satcc", "a timeout brings PROBE back though nothing is tolerated"): {
+            **situations.outage_of_a_limited_flow(), "modules": {"tcp_satcc": {"tolerate_pct": 0}},
+            "change": [situations.from_then_on(6, loss_pct=100), situations.from_then_on(8)]},
         ("satcc", "no tolerance has a PROBE"): {
             "seconds": 15, "modules": {"tcp_satcc": {"tolerate_pct": 0}}, **situations.policed(40)},
         ("satcc", "HOLD cuts for the queue of a mark"): {

@@ -684,7 +684,7 @@ static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sa
 			 bool queue)
 {
 	u32 acked = satcc_counted(tcp_sk(sk), rs->acked_sacked), n = ca->quiet_rounds, step;
-	bool waits = ca->epoch.w_max && (n <= SATCC_WAIT_ROUNDS || !satcc_param(tolerate_pct));
+	bool waits;
 
 	if (!acked || rs->prior_in_flight + SATCC_SLACK + ca->w / 8 < ca->w)
 		return;
@@ -697,6 +697,7 @@ static void satcc_grow_w(struct sock *sk, struct satcc *ca, const struct rate_sa
 		return;
 	}
 	ca->epoch.unearned = 0;
+	waits = ca->epoch.w_max && (n <= SATCC_WAIT_ROUNDS || !satcc_param(tolerate_pct));
 	if (queue || waits) {
 		step = satcc_cubic_step(tcp_sk(sk), ca);
 		if (ca->mode == SATCC_ALONE)
@@ -902,19 +903,20 @@ static u32 satcc_used_w(const struct sock *sk, const struct satcc *ca)
 	return delivered ? min(w, 2 * delivered) : w;
 }
 
-/* Returns how much of W the path passes, if a round trip without a queue has lost more than half of
- * its segments; else, and in an outage, used, which is what the flow uses of W. It was an outage if
- * one of the last three round trips has delivered half of the unacknowledged segments. In slow
- * start satcc_used_w() limits it. Without this a flow whose first ACKs promise 100 Mbit/s, while a
- * policer passes 10, keeps thousands of segments in flight through one long recovery: at 600 ms it
- * has .3, 1.6 and 7.6 Mbit/s from 5 to 20 s, 5 s each, instead of 9.1, 8.7 and 8.6 (lab).
+/* A round trip without a queue has lost more than half of its segments. Returns how much of W the
+ * path passes. In an outage, or if the losses are few, returns used, which is what the flow uses of
+ * W. It was an outage if one of the last three round trips has delivered half of the unacknowledged
+ * segments. In slow start satcc_used_w() limits it. Without this a flow whose first ACKs promise
+ * 100 Mbit/s, while a policer passes 10, keeps thousands of segments in flight through one long
+ * recovery: at 600 ms it has .3, 1.6 and 7.6 Mbit/s from 5 to 20 s, 5 s each, instead of 9.1, 8.7
+ * and 8.6 (lab).
  */
 static u32 satcc_passed(const struct tcp_sock *tp, const struct satcc *ca, u32 used, u32 lost,
 			u32 sent)
 {
 	u32 delivered = satcc_delivered(ca);
 
-	if (ca->ramp || ca->quiet_rounds < SATCC_PASSED_ROUNDS || lost <= sent / 2 ||
+	if (ca->ramp || ca->quiet_rounds < SATCC_PASSED_ROUNDS ||
 	    lost <= min(used, SATCC_P_SEGMENTS) / 2 ||
 	    delivered >= min(used, tp->packets_out) / 2)
 		return used;
@@ -960,8 +962,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 			satcc_congestion(sk, ca);
 		return;
 	}
-	queue = satcc_is_queue(ca);
-	if (!queue)
+	if (lost > sent / 2 && !satcc_is_queue(ca))
 		passed = satcc_passed(tp, ca, used, lost, sent);
 	/* React once per round trip, and while p = 0 once per recovery, unless most of a round
 	 * trip is lost. Losses of segments that START sent are ignored, unless tolerate_pct is 0.
@@ -973,6 +974,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	if (quiet && (lost < SATCC_MUCH_PKTS ||
 		      (u64)lost * 100 <= (u64)round * 2 * satcc_param(tolerate_pct)))
 		return;
+	queue = satcc_is_queue(ca);
 	if (!queue && (u64)ca->p_q16 * round >= BIT(16))
 		sent = round;
 	satcc_set_w(ca, used);

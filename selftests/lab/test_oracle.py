@@ -336,7 +336,7 @@ MUTANTS = {
         ("a rare random loss explains those below thr", "modules/tcp_satcc.c",
          "!queue && (u64)ca->p_q16 * round >= BIT(16)", "!queue"),
         ("a policer takes 30 % of W", "modules/tcp_satcc.c",
-         "lost <= sent / 2 ||", "lost <= sent ||"),
+         "if (lost > sent / 2 && ", "if (lost > sent && "),
         ("a policer is answered once in a recovery", "modules/tcp_satcc.c",
          "passed == used && before(", "before("),
         ("losses of before the last cut show what passes", "modules/tcp_satcc.c",

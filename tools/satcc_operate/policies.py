@@ -17,7 +17,7 @@ POLICIES = ("satcc", "hybla_full", "westwood_abse", "mtsi", "ibk", "constant_rat
 LOUD = {
     "hybla_full": "leaves a cubic flow a fifth of its share at 250 ms, and two hybla_full flows get "
                   "67 times as much as two cubic flows",
-    "hybla": "leaves a cubic flow a fifth of its share at 250 ms",
+    "hybla": "leaves a cubic flow an eighth of its share at 250 ms",
     "ibk": "leaves a cubic flow less than half of its share at 40 ms",
 }
 

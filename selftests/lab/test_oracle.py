@@ -452,7 +452,7 @@ def alone(fault):
         ("satcc", "few segments explain no loss below thr"):
             {"rate_mbit": 10, "rtt_ms": 200, "seconds": 40, "loss_pct": 1},
         ("satcc", "a rare random loss explains those below thr"):
-            {"rate_mbit": 10, "rtt_ms": 250, "queue_bdp": 0.1, "seconds": 40, "loss_pct": 0.1},
+            {"rate_mbit": 10, "rtt_ms": 250, "queue_bdp": 0.05, "seconds": 40, "loss_pct": 0.1},
         ("satcc", "a burst is judged by the segments before it"): {
             "rate_mbit": 10, "seconds": 30, "change": situations.short_fades()},
         ("satcc", "HOLD leaves two segments"):

@@ -44,17 +44,17 @@ def lossy_after_a_pause():
             "change": [from_then_on(7, loss_pct=40), from_then_on(20)]}
 
 
-def policed(rtt_ms):
-    """Hops of 100 Mbit/s with a policer: it passes 10 Mbit/s and drops the rest, without a queue.
+def policed(rtt_ms, rate_mbit=10, bucket_bytes=62_500):
+    """Hops of 100 Mbit/s with a policer: it passes rate_mbit and drops the rest, without a queue.
 
-    Its bucket holds 62,500 bytes, 50 ms at its rate.
+    The default bucket is 50 ms at the default rate.
     """
     delay = {"delay_ms": rtt_ms / 2}
     return {"hop": [{"name": "gateway", "forward": {"rate_mbit": 100, "queue_bdp": 1}},
                     {"name": "policer"},
                     {"name": "satellite", "forward": delay, "reverse": delay}],
             "before": ["in_ns policer tc qdisc replace dev right root tbf "
-                       "rate 10mbit burst 62500 limit 1600"]}
+                       f"rate {rate_mbit}mbit burst {bucket_bytes} limit 1600"]}
 
 
 def losses_and_marks(loss_pct, mark_pct):

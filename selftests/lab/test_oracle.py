@@ -341,6 +341,11 @@ MUTANTS = {
          "passed == used && before(", "before("),
         ("losses of before the last cut show what passes", "modules/tcp_satcc.c",
          "#define SATCC_PASSED_ROUNDS\t2", "#define SATCC_PASSED_ROUNDS\t0"),
+        ("few losses tell a policer", "modules/tcp_satcc.c",
+         "lost <= min(used, SATCC_P_SEGMENTS) / 2 ||\n\t    ", ""),
+        ("a policer passes less than was delivered", "modules/tcp_satcc.c",
+         "return max(used - (u32)div_u64((u64)used * lost, sent), delivered);",
+         "return used - (u32)div_u64((u64)used * lost, sent);"),
         ("an outage is a rate", "modules/tcp_satcc.c",
          " ||\n\t    delivered >= min(used, tp->packets_out) / 2)", ")"),
         ("an outage of a limited flow is a rate", "modules/tcp_satcc.c",
@@ -434,6 +439,10 @@ def alone(fault):
         ("satcc", "a policer takes 30 % of W"): {"seconds": 10, **situations.policed(600)},
         ("satcc", "losses of before the last cut show what passes"):
             {"seconds": 10, **situations.policed(600)},
+        ("satcc", "few losses tell a policer"): {"seconds": 10, **situations.policed(600, 3)},
+        # A large bucket: round trips deliver more than its rate.
+        ("satcc", "a policer passes less than was delivered"):
+            {"seconds": 10, **situations.policed(600, 2, 400_000)},
         ("satcc", "a policer is answered once in a recovery"): {
             "seconds": 10, "modules": {"tcp_satcc": {"tolerate_pct": 0}}, **situations.policed(600)},
         ("satcc", "an outage is a rate"): situations.outage_of_a_limited_flow(),

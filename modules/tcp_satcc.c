@@ -30,16 +30,16 @@
  *   START    The spacing of the first ACKs gives the bottleneck's rate (hoe.h). W becomes
  *            rate times RTT_min, and the flow is paced. If the ACKs may be bunched, the
  *            estimate waits for all ACKs of the first flight and assumes a longer time.
- *            ACKs of less than 1 ms are too few; then the next flight is measured.
- *            Without an estimate W doubles every round trip, until bw has not grown by a
- *            quarter in 3 round trips, or until q >= thr. Then START ends if b < 2/5 W, else W
- *            stays for a round trip. If the path delivers 7/8 W, the queue was that of a
+ *            If all ACKs of a flight arrive within 1 ms, satcc measures the next flight.
+ *            Without an estimate W doubles every round trip. START ends when bw has not grown
+ *            by a quarter in 3 round trips. When q >= thr, START ends if b < 2/5 W; otherwise
+ *            W stays for a round trip. If the path delivers 7/8 W, the queue was that of a
  *            burst: W grows by half and stays again. Otherwise START ends.
  *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip and by twice as
  *            much in each next one: by at most W/4, up to 5/4 b; from n = 4 on by at most
  *            W/2, up to 2 b. In a flow that had a loss in a queue, W grows as in CUBIC for 16
- *            round trips after each queue, but not faster than that. If tolerate_pct is 0, it
- *            does so always after the first loss.
+ *            round trips after each queue, if that is slower. If tolerate_pct is 0, it always
+ *            does so after the first loss.
  *   HOLD     W does not grow. Every second round trip W is cut to what leaves a queue of
  *            thr / 2, but by at most 30 %, and to no less than four segments. If the RTT
  *            grows meanwhile by queue_ms and by thr, or the queue drops segments although the
@@ -50,8 +50,8 @@
  *                               than twice tolerate_pct: W *= 0.7. If 256 segments, and a
  *                               round trip (768 at most), lose more than tolerate_pct: as any
  *                               other loss
- *   other loss that p explains  W is cut as in HOLD, but not kept at four, unless HOLD has cut it
- *                               in this round trip; PROBE waits
+ *   other loss that p explains  W is cut as in HOLD, though also below four segments. If HOLD has
+ *                               cut it in this round trip, it is not cut again. PROBE waits
  *   any other loss              W *= 0.7
  *   most of a round trip lost   while q < thr, as behind a policer, two round trips and more after
  *                               the last cut: W becomes what the path passes, and then W *= 0.7;
@@ -61,15 +61,15 @@
  *                               slow start, from in flight + 1; after two round trips without a
  *                               queue it jumps to W/2
  *
- * During slow start after idle, or after Loss, cwnd is in place of W here: losses are compared
- * with it, and it is cut. If twice what the path delivers in a round trip is less, that is in its
- * place. A timeout cuts W.
+ * In slow start after idle, or after Loss, these rules compare losses with cwnd, and cut cwnd, in
+ * place of W. If twice what the path delivers in a round trip is less than cwnd, they use that.
+ * A timeout cuts W.
  *
- * p explains at most 2 m + 2 sqrt(m) losses, where m is p times the segments of this round
- * trip so far, or p W if that is at least 1 and q < thr. The flow reacts once per round trip, and
- * while p = 0 once per recovery, because a full queue also drops retransmissions, and those
- * drops are no new congestion. If segments sent two windows after the cut are lost too, or most
- * of a round trip without a queue, the flow reacts again.
+ * p explains at most 2 m + 2 sqrt(m) losses. m is what p predicts: p times the segments of this
+ * round trip so far. If q < thr and p W is at least 1, m is p W. The flow reacts once per round
+ * trip, and while p = 0 once per recovery, because a full queue also drops retransmissions, and
+ * those drops are no new congestion. If segments sent two windows after the cut are lost too, or
+ * most of a round trip without a queue, the flow reacts again.
  *
  * If more than W is in flight, five segments leave for every eight delivered, and an ACK that
  * reports a loss releases at least one segment. If W *= 0.7 applied at once, nothing could
@@ -82,17 +82,18 @@
  * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts W three
  * times before its sixth round trip, to a third. If the RTT then differs from that of the
  * fourth round trip by less than thr / 2, there is no queue, and the RTT becomes RTT_min. The
- * queue of other flows would have grown or shrunk. A W of four segments is not cut, so then
- * the RTT says nothing about the path. SHARED does the same as HOLD when the RTT stays within
- * thr / 8 for seven round trips in which W changes by a fifth.
+ * queue of other flows would have grown or shrunk. HOLD does not cut a W of four segments. The
+ * flow's own queue may then keep the RTT the same, so RTT_min stays. SHARED does the same as HOLD
+ * when the RTT stays within thr / 8 for seven round trips in which W changes by a fifth, and is 32
+ * segments or more.
  *
  * Example at 600 ms, 10 Mbit/s, 1500 byte segments: the flow sends ten segments, whose ACKs
  * arrive 1.2 ms apart. That is 826 per second, so W = 495 after the third ACK, 1.2 s after
  * the SYN, and the flow is paced. q is 0, so W grows by 24, then by 48. Then q >= 25 ms, and
- * HOLD cuts W to 510. This repeats; on average the queue holds 36 of its 496 segments. When
- * a segment is lost at random, q < 12.5 ms, so W stays; p becomes 1 % and then follows the
- * loss rate. When a CUBIC flow joins, q >= 25 ms for six round trips, and from the seventh
- * on satcc behaves like CUBIC.
+ * HOLD cuts W to 510. This repeats; on average the queue holds 37 of its 496 segments. When
+ * a segment is lost at random, q < 12.5 ms, so W stays; p becomes at most 1 % and then
+ * follows the loss rate. When a CUBIC flow joins, q >= 25 ms for six round trips, and from the
+ * seventh on satcc behaves like CUBIC.
  *
  * The core leaves to a ->cong_control() the window in recovery and at its end, the pacing
  * rate, the restart after idle, and the decay of a window that the application does not
@@ -112,8 +113,8 @@
  *   on it may not leave Reno its share. Both happen to CUBIC in its place too.
  *
  * The comment of each constant gives the reason for its value. "Simulator" is a program
- * with one drop-tail queue and this file compiled into it. README-satcc.md has the figures
- * of the lab.
+ * with one drop-tail queue and this file compiled into it. A figure with "lab" is of the build
+ * in which we chose the value; README-satcc.md has the figures of today.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -226,8 +227,8 @@ struct satcc {
 	};
 };
 
-/* The largest random loss rate that satcc believes. 10: at a true rate of 5 % a batch of
- * 256 segments exceeds 10 % once in a thousand times. 0 treats all losses as CUBIC does.
+/* The largest random loss rate that satcc believes. 10: at a true rate of 5 % one of
+ * 1800 batches of 256 segments loses more than 10 %. 0 treats all losses as CUBIC does.
  */
 SATCC_PARAM(tolerate_pct, 10, 0, 50);
 MODULE_PARM_DESC(tolerate_pct,
@@ -272,14 +273,14 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 /* The least W that is not paced in SHARED. Paced segments come one by one. In a full queue they
  * find room more often than CUBIC's pairs, which an ACK releases. At 25 and 100 ms a paced flow
  * has 1.47 and 1.35 of an equal share beside one CUBIC flow, and 1.39 and 1.70 beside four.
- * Without pacing it has about 1.1 and 1.2. A small W is paced, because pairs are coarse
- * there: without pacing at any W, Jain's index of ten flows at 10 Mbit/s and 40 ms is .64, and
- * with 16 it is .99 (lab, queue of 1 BDP; beside CUBIC the ACKs have jitter).
+ * Without pacing it has 1.07 and 1.07, and 1.22 and 1.00. A small W is paced, because pairs are
+ * coarse there: without pacing at any W, Jain's index of ten flows at 10 Mbit/s and 40 ms is .64,
+ * and with 16 it is .99 (lab, queue of 1 BDP; beside CUBIC the ACKs have jitter).
  */
 #define SATCC_CLOCK_W		16
 
 /* While the flight shrinks, five segments leave for every eight delivered: shrinking by 30 %
- * takes 1.25 round trips.
+ * takes .8 round trips.
  */
 #define SATCC_SHRINK_EIGHTHS	5
 
@@ -308,7 +309,7 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_SLACK		4
 
 /* W grows once for this many delivered segments, or for W/4 if that is less. If it grew at each
- * ACK, an ACK would cost 443 instructions with 1 % of loss, instead of 328 (bbr: 337).
+ * ACK, an ACK would cost 443 instructions with 1 % of loss, instead of 328 (bbr: 337; lab).
  */
 #define SATCC_EARN_SEGMENTS	16
 

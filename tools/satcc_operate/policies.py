@@ -13,12 +13,12 @@ POLICIES = ("satcc", "hybla_full", "westwood_abse", "mtsi", "ibk", "constant_rat
 # Policies that must not be a whole host's default, with the reason: in a queue of one bandwidth-delay
 # product, at 40 or 250 ms, each leaves a cubic flow less than half of its share.  In shallower queues
 # other policies do too.  bench/RESULTS.md has the figures, modules/RESULTS-satcc.md that of two flows
-# beside two.  bbr leaves 29 % at 40 ms, less than ibk does, but is not here: many hosts use it on
+# beside two.  bbr leaves 32 % at 40 ms, less than ibk does, but is not here: many hosts use it on
 # purpose, and doctor would always report it there.
 LOUD = {
     "hybla_full": "leaves a cubic flow a fifth of its share at 250 ms, and two hybla_full flows get "
                   "67 times as much as two cubic flows",
-    "hybla": "leaves a cubic flow an eighth of its share at 250 ms",
+    "hybla": "leaves a cubic flow less than a quarter of its share at 250 ms",
     "ibk": "leaves a cubic flow less than half of its share at 40 ms",
 }
 

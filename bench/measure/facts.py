@@ -13,18 +13,31 @@ def of_run(run: Run) -> dict:
     """Facts of the whole run, and of each of its flows."""
     scenario = run.scenario
     stage = scenario.bottleneck[1] if scenario.bottleneck else None
-    qdiscs = [entry for hop in scenario.hops for entry in run.json(f"qdisc-{hop.name}.json")]
+    hops = [run.json(f"qdisc-{hop.name}.json") for hop in scenario.hops]
+    qdiscs = [entry for hop in hops for entry in hop]
     links = _satellites(run)
     return {
         "queue_packets": scenario.queue_packets(stage) if stage else None,
-        # A queue is a child of the shaper.  netem's queue is a delay line and never full.
-        "queue_drops": sum(entry["drops"] for entry in qdiscs
-                           if entry["kind"] != "netem" and "parent" in entry)
+        "queue_drops": sum(entry["drops"] for hop in hops for entry in hop
+                           if _drops_when_full(entry, hop))
         + sum(link["queue_drops"] for link in links),
         "link_losses": sum(entry["drops"] for entry in qdiscs if entry["kind"] == "netem")
         + sum(link["error_losses"] for link in links),
         "flows": [of_flow(run, number) for number in range(len(scenario.flows))],
     }
+
+
+def _drops_when_full(qdisc: dict, hop: list[dict]) -> bool:
+    """Whether the drops of a qdisc of this hop are those of a queue, or of a policer.
+
+    A queue is a child of the shaper, which counts the drops once more.  A policer is a shaper without
+    a child.  netem's queue is a delay line and never full.
+    """
+    if qdisc["kind"] == "netem":
+        return False
+    children = [other for other in hop
+                if other["dev"] == qdisc["dev"] and other.get("parent") == qdisc["handle"]]
+    return "parent" in qdisc or qdisc["kind"] == "tbf" and not children
 
 
 def _satellites(run: Run) -> list[dict]:

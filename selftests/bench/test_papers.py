@@ -604,6 +604,27 @@ def test_a_split_flows_cause_comes_from_its_first_connection():
     assert text.startswith("reno (its connection to the proxy): 700 segments")
 
 
+def test_facts_count_drops_of_queues_and_of_policers_once(monkeypatch):
+    """A shaper counts its child's drops too; a policer is a shaper without a child."""
+    qdiscs = {
+        "qdisc-gateway.json": [
+            {"kind": "noqueue", "handle": "0:", "dev": "left", "root": True, "drops": 0},
+            {"kind": "tbf", "handle": "1:", "dev": "right", "root": True, "drops": 7},
+            {"kind": "pfifo", "handle": "2:", "dev": "right", "parent": "1:", "drops": 7}],
+        "qdisc-policer.json": [
+            {"kind": "tbf", "handle": "8001:", "dev": "right", "root": True, "drops": 2669}],
+        "qdisc-satellite.json": [
+            {"kind": "netem", "handle": "1:", "dev": "left", "root": True, "drops": 30},
+            {"kind": "tbf", "handle": "1:", "dev": "right", "root": True, "drops": 500},
+            {"kind": "netem", "handle": "2:", "dev": "right", "parent": "1:", "drops": 500}]}
+    monkeypatch.setattr(facts, "_satellites", lambda _: [])
+    hops = [types.SimpleNamespace(name=name) for name in ("gateway", "policer", "satellite")]
+    run = types.SimpleNamespace(
+        scenario=types.SimpleNamespace(hops=hops, bottleneck=None, flows=[]), json=qdiscs.get)
+    counted = facts.of_run(run)
+    assert (counted["queue_drops"], counted["link_losses"]) == (7 + 2669, 30 + 500)
+
+
 def test_facts_of_a_split_flow_end_at_the_proxy(monkeypatch):
     """The proxy's own socket has the same port at the receiver: windows would be of both."""
     played = read().cells[0].scenario

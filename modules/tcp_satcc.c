@@ -967,8 +967,10 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 		passed = satcc_passed(tp, ca, used, lost, sent);
 	/* React once per round trip, and while p = 0 once per recovery, unless most of a round
 	 * trip is lost. Losses of segments that START sent are ignored, unless tolerate_pct is 0.
+	 * w_max is 0 until the first cut after START.
 	 */
-	if ((tolerates && before(prior_delivered, ca->epoch.cut_delivered)) ||
+	if (((tolerates || ca->epoch.w_max) &&
+	     before(prior_delivered, ca->epoch.cut_delivered)) ||
 	    (!ca->p_q16 && !ca->ramp && passed == used && before(tp->snd_una, ca->epoch.cut_seq) &&
 	     before(prior_delivered, ca->epoch.cut_delivered + SATCC_RECUT_WINDOWS * ca->w)))
 		return;

@@ -378,7 +378,8 @@ class Satcc(Control):
         sent = (call.delivered_old - self.round_delivered + lost) & U32
         quiet, used = self.is_quiet(), self.used_w(call)
         passed = self.passed(call, used, lost, sent)
-        if tolerate and is_before(prior_delivered, self.epoch_cut_delivered) or \
+        of_old = is_before(prior_delivered, self.epoch_cut_delivered)
+        if of_old and (tolerate or self.epoch_w_max) or \
                 not self.p_q16 and not self.ramp and passed == used and \
                 is_before(call.snd_una, self.epoch_cut_seq) and \
                 is_before(prior_delivered, self.epoch_cut_delivered + RECUT_WINDOWS * self.w):

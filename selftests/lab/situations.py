@@ -38,10 +38,10 @@ def outage_of_a_limited_flow():
             "change": [from_then_on(8.1, loss_pct=100), from_then_on(8.6)]}
 
 
-def lossy_after_a_pause():
-    """A flow of 10 Mbit/s pauses.  Then the path loses 40 % of the segments and has no queue."""
+def lossy_after_a_pause(loss_pct=40):
+    """A flow of 10 Mbit/s pauses.  Then the path loses many of the segments and has no queue."""
     return {"rate_mbit": 10, "bytes": 4_000_000, "flow": {"pause_ms": 8000},
-            "change": [from_then_on(7, loss_pct=40), from_then_on(20)]}
+            "change": [from_then_on(7, loss_pct=loss_pct), from_then_on(20)]}
 
 
 def policed(rtt_ms, rate_mbit=10, bucket_bytes=62_500):

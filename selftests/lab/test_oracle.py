@@ -363,6 +363,8 @@ MUTANTS = {
          "satcc_pacing_disable(sk);", "satcc_pacing_enable(sk);"),
         ("slow start among others is not paced", "modules/tcp_satcc.c",
          "SATCC_SHARED && !ca->ramp && ca->w >=", "SATCC_SHARED && ca->w >="),
+        ("slow start has a cut at each loss though nothing is tolerated", "modules/tcp_satcc.c",
+         "(tolerates || ca->epoch.w_max)", "tolerates"),
     ],
 }
 
@@ -475,6 +477,8 @@ def alone(fault):
         ("satcc", "an undo ends slow start"): {
             "rate_mbit": 10, "bytes": 3_000_000, "flow": {"pause_ms": 8000},
             "change": [situations.from_then_on(6, reorder_pct=5)]},
+        ("satcc", "slow start has a cut at each loss though nothing is tolerated"): {
+            **situations.lossy_after_a_pause(), "modules": {"tcp_satcc": {"tolerate_pct": 0}}},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

@@ -120,6 +120,23 @@ def test_losses_in_slow_start_are_compared_with_cwnd(lab, geo):
     assert lossy and max(call.cwnd for call in lossy) <= 40
 
 
+@pytest.mark.parametrize("loss_pct", [40, 10])
+def test_no_tolerance_cuts_once_in_a_round_trip(lab, geo, loss_pct):
+    """With tolerate_pct=0, in slow start after a pause and after a timeout, ACKs of segments sent before
+    the last cut report losses too.  W stays at them."""
+    _, flow_calls = play(lab, geo, {"tcp_satcc": {"tolerate_pct": 0}}, **lossy_after_a_pause(loss_pct))
+    cut_delivered, late = None, []
+    for call in flow_calls:
+        if call.call == CONG_CONTROL and call.rs_losses > 0 and call.rs_delivered > 0 and \
+                cut_delivered and call.rs_prior_delivered < cut_delivered:
+            late.append(call)
+        if call.call in (CONG_CONTROL, SET_STATE) and call.new.w < call.old.w:
+            cut_delivered = call.delivered
+    assert any(call.old.ramp for call in late)
+    for call in late:
+        assert call.new.w >= call.old.w, call
+
+
 def test_w_becomes_what_a_policer_passes(lab, geo):
     """The first ACKs promise 100 Mbit/s, and a policer passes 10: W is 5000 segments, where 500 pass in
     a round trip.  Two seconds after the first cut W is 1000 at most; cuts of 30 % in each round trip

@@ -947,11 +947,16 @@ static void satcc_share(struct satcc *ca)
  * minute, and has 8.87 Mbit/s instead of 9.03 (lab). In any other case the limit stays, in favour
  * of others: without it two flows beside two of CUBIC at 10 Mbit/s and 250 ms, in a queue of 0.1
  * BDP, have 4.0 times as much as these instead of 2.6 (lab, three seeds).
+ *
+ * acked: segments that the ACK delivers. The ACK that begins a round trip is not in
+ * tp->delivered - round_delivered.
  */
-static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered, bool quiet)
+static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered, u32 acked,
+			 bool quiet)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 lost = tp->lost - ca->round_lost, sent = tp->delivered - ca->round_delivered + lost;
+	u32 lost = tp->lost - ca->round_lost;
+	u32 sent = max(tp->delivered - ca->round_delivered, acked) + lost;
 	u32 used = satcc_used_w(sk, ca), round = max(sent, used), passed = used;
 	bool queue, tolerates = satcc_param(tolerate_pct);
 
@@ -1006,7 +1011,7 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 	if (rs->losses > 0)
 		satcc_answer(sk, ca,
 			     rs->delivered > 0 ? rs->prior_delivered : tcp_sk(sk)->delivered,
-			     empty && !satcc_is_excess(ca));
+			     rs->acked_sacked, empty && !satcc_is_excess(ca));
 }
 
 /* Called when a recovery begins. A loss that RACK's timer has detected comes without an ACK,
@@ -1023,7 +1028,7 @@ static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)
 	if (!ca->in_ack && satcc_is_empty(ca))
 		ca->quiet_lost = min_t(u32, ca->quiet_lost + 1, SATCC_P_LOST_MAX);
 	if (ca->mode == SATCC_START || !before(tp->snd_una, ca->epoch.cut_seq))
-		satcc_answer(sk, ca, tp->delivered, satcc_is_quiet(ca));
+		satcc_answer(sk, ca, tp->delivered, 0, satcc_is_quiet(ca));
 }
 
 /* Has the path become longer? Yes if HOLD has cut W by a fifth or more and the RTT has not
@@ -1135,7 +1140,9 @@ static void satcc_follow_cut(const struct tcp_sock *tp, struct satcc_epoch *epoc
 		epoch->cut_delivered = tp->delivered - SATCC_CUT_FAR;
 }
 
-/* Runs once per round trip: when a segment sent after the last run is ACKed. */
+/* Runs once per round trip: when a segment sent after the last run is ACKed. What this ACK reports
+ * as lost counts in the new round trip, because satcc_losses() runs after this.
+ */
 static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -1159,7 +1166,7 @@ static void satcc_round(struct sock *sk, struct satcc *ca, const struct rate_sam
 
 	ca->round_delivered = tp->delivered;
 	if (ca->mode != SATCC_START) {
-		ca->round_lost = tp->lost;
+		ca->round_lost = tp->lost - max(rs->losses, 0);
 		satcc_follow_cut(tp, &ca->epoch);
 	}
 	ca->round_rtt_us = 0;

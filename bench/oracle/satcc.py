@@ -368,14 +368,15 @@ class Satcc(Control):
         mean = sent * self.p_q16 >> 8
         return bool(self.p_q16) and not self.is_excess() and lost << 8 <= 2 * (mean + isqrt(mean << 8))
 
-    def answer(self, call, prior_delivered: int) -> None:
+    def answer(self, call, prior_delivered: int, acked: int) -> None:
+        """acked: segments that the ACK delivers; it may have begun the round trip."""
         tolerate = self.parameters["tolerate_pct"]
         if self.mode == START:
             if not tolerate or call.app_limited and not self.is_quiet():
                 self.congestion(call)
             return
         lost = (call.lost - self.round_lost) & U32
-        sent = (call.delivered_old - self.round_delivered + lost) & U32
+        sent = max((call.delivered_old - self.round_delivered) & U32, acked) + lost
         quiet, used = self.is_quiet(), self.used_w(call)
         passed = self.passed(call, used, lost, sent)
         of_old = is_before(prior_delivered, self.epoch_cut_delivered)
@@ -429,7 +430,8 @@ class Satcc(Control):
         if not self.parameters["tolerate_pct"]:
             self.p_q16 = 0
         if call.rs_losses > 0:
-            self.answer(call, call.rs_prior_delivered if call.rs_delivered > 0 else call.delivered_old)
+            self.answer(call, call.rs_prior_delivered if call.rs_delivered > 0 else call.delivered_old,
+                        call.rs_acked_sacked)
 
     def recovery_losses(self, call) -> None:
         """React to losses at the start of Recovery.
@@ -442,7 +444,7 @@ class Satcc(Control):
         if not self.in_ack and self.is_empty():
             self.quiet_lost = min(self.quiet_lost + 1, P_LOST_MAX)
         if self.mode == START or not is_before(call.snd_una, self.epoch_cut_seq):
-            self.answer(call, call.delivered_old)
+            self.answer(call, call.delivered_old, 0)
 
     def mark(self, call) -> None:
         self.marked = 1
@@ -515,7 +517,7 @@ class Satcc(Control):
         self.quiet_rounds = min(self.quiet_rounds + 1, 31)
         self.round_delivered = call.delivered_old
         if self.mode != START:
-            self.round_lost = call.lost
+            self.round_lost = (call.lost - max(call.rs_losses, 0)) & U32
             self.follow_cut(call)
         self.round_rtt_us = 0
         self.bw_2, self.bw_1, self.bw_0 = self.bw_1, self.bw_0, 0

@@ -365,6 +365,8 @@ MUTANTS = {
          "SATCC_SHARED && !ca->ramp && ca->w >=", "SATCC_SHARED && ca->w >="),
         ("slow start has a cut at each loss though nothing is tolerated", "modules/tcp_satcc.c",
          "(tolerates || ca->epoch.w_max)", "tolerates"),
+        ("the ACK that begins a round trip has lost nothing", "modules/tcp_satcc.c",
+         "ca->round_lost = tp->lost - max(rs->losses, 0);", "ca->round_lost = tp->lost;"),
     ],
 }
 
@@ -479,6 +481,8 @@ def alone(fault):
             "change": [situations.from_then_on(6, reorder_pct=5)]},
         ("satcc", "slow start has a cut at each loss though nothing is tolerated"): {
             **situations.lossy_after_a_pause(), "modules": {"tcp_satcc": {"tolerate_pct": 0}}},
+        ("satcc", "the ACK that begins a round trip has lost nothing"): {
+            "rate_mbit": 1, "rtt_ms": 100, "queue_packets": 8, "loss_pct": 1, "seconds": 30},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

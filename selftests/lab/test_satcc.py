@@ -363,6 +363,23 @@ def test_a_loss_without_sack_is_answered(lab, geo):
     assert any(call.new.w < call.old.w for call in reported)
 
 
+def test_a_loss_counts_at_the_ack_that_begins_a_round_trip(lab, geo):
+    """1 % of loss, and a flow of 8 segments that shares a queue of 8.  p explains no loss among the
+    first segments of a round trip.  So a loss that its first ACK reports cuts W to 70 %."""
+    first = []
+    for seed in range(1, 11):
+        _, flow_calls = play(lab, geo, rate_mbit=1, rtt_ms=100, queue_packets=8, loss_pct=1, seconds=60,
+                             seed=seed, capture=False)
+        first += [call for call in acks(flow_calls) if call.rs_losses > 0 and call.old.p_q16
+                  and call.old.mode == call.new.mode == SHARED and call.rs_delivered > 0
+                  and call.rs_prior_delivered >= max(call.old.round_delivered,
+                                                     call.old.epoch_cut_delivered)
+                  and call.new.last_block_rtt_us - call.old.min_rtt_us > 20_000]
+    assert len(first) > 2
+    for call in first:
+        assert call.new.w == max(call.old.w * 70 // 100, 2), call
+
+
 def test_a_mark_cuts_in_a_recovery_whose_losses_p_explains(lab, geo):
     """W has been cut by a little for these losses, or not at all.  A mark of the same window is
     congestion, so W is 70 % then."""

@@ -763,7 +763,8 @@ static u32 satcc_train_w(const struct satcc *ca, u32 pkts, bool over)
 /* Measure the spacing of the train's ACKs. If they took less than SATCC_HOE_MIN_SPAN_US, the
  * next flight, of twice as many segments, is the next train, up to hoe.h's 32 ACKs of 64
  * segments. With the first train only, 100 MB at 250 Mbit/s and 650 ms take 12.3 s instead of
- * 10.8 (lab).
+ * 10.8 (lab). A loss ends this, also between two trains: a flow that the receiver limits may never
+ * fill a window, and START ignores losses.
  */
 static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
@@ -771,14 +772,17 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 	u32 pkts = tp->delivered - ca->start.train_delivered, w;
 	bool over = !before(tp->delivered, ca->train_end);
 
+	if (rs->losses > 0 || tp->lost_out) {
+		satcc_end_train(sk, ca);
+		return;
+	}
 	if (ca->train == SATCC_TRAIN_WAIT) {
 		if (tcp_is_cwnd_limited(sk))
 			satcc_begin_train(sk, ca, rs);
 		return;
 	}
-	if (rs->losses > 0 || tp->lost_out ||
-	    !satcc_hoe_add(&ca->start.hoe, (u32)tp->tcp_mstamp - ca->start.t0_us,
-			   pkts, ca->min_rtt_us)) {
+	if (!satcc_hoe_add(&ca->start.hoe, (u32)tp->tcp_mstamp - ca->start.t0_us, pkts,
+			   ca->min_rtt_us)) {
 		satcc_end_train(sk, ca);
 		return;
 	}

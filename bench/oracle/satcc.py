@@ -300,14 +300,16 @@ class Satcc(Control):
         return pkts * self.min_rtt_us // span_us if over and span_us >= HOE_SPAN_US else 0
 
     def follow_train(self, call) -> None:
+        if call.rs_losses > 0 or call.lost_out:
+            self.end_train()
+            return
         if self.train == WAIT:
             if self.cwnd_in_use(call):
                 self.begin_train(call)
             return
         pkts = (call.delivered_old - self.start_train_delivered) & U32
         over = not is_before(call.delivered_old, self.train_end)
-        if call.rs_losses > 0 or call.lost_out or \
-                not self.add_point((call.mstamp_us - self.start_t0_us) & U32, pkts):
+        if not self.add_point((call.mstamp_us - self.start_t0_us) & U32, pkts):
             self.end_train()
         elif w := self.train_w(pkts, over):
             self.run(call, max(w, self.w))

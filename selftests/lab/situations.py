@@ -38,6 +38,13 @@ def outage_of_a_limited_flow():
             "change": [from_then_on(8.1, loss_pct=100), from_then_on(8.6)]}
 
 
+def limited_by_the_receiver():
+    """The receiver's window is 13 segments, which take 1 ms at most.  5 % are lost from 5 s on."""
+    return {"rate_mbit": 250, "seconds": 20,
+            "receiver": {"sysctl": {"net.ipv4.tcp_rmem": "4096 40000 40000"}},
+            "change": [from_then_on(5, loss_pct=5)]}
+
+
 def lossy_after_a_pause(loss_pct=40):
     """A flow of 10 Mbit/s pauses.  Then the path loses many of the segments and has no queue."""
     return {"rate_mbit": 10, "bytes": 4_000_000, "flow": {"pause_ms": 8000},

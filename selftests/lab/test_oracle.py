@@ -367,6 +367,9 @@ MUTANTS = {
          "(tolerates || ca->epoch.w_max)", "tolerates"),
         ("the ACK that begins a round trip has lost nothing", "modules/tcp_satcc.c",
          "ca->round_lost = tp->lost - max(rs->losses, 0);", "ca->round_lost = tp->lost;"),
+        ("START waits for a train though segments were lost", "modules/tcp_satcc.c",
+         "if (rs->losses > 0 || tp->lost_out) {",
+         "if (ca->train != SATCC_TRAIN_WAIT && (rs->losses > 0 || tp->lost_out)) {"),
     ],
 }
 
@@ -483,6 +486,8 @@ def alone(fault):
             **situations.lossy_after_a_pause(), "modules": {"tcp_satcc": {"tolerate_pct": 0}}},
         ("satcc", "the ACK that begins a round trip has lost nothing"): {
             "rate_mbit": 1, "rtt_ms": 100, "queue_packets": 8, "loss_pct": 1, "seconds": 30},
+        ("satcc", "START waits for a train though segments were lost"):
+            situations.limited_by_the_receiver(),
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

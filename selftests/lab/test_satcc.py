@@ -2,6 +2,7 @@
 """satcc in a real kernel, over real paths: what it does at an ACK, by the witness's records."""
 
 import dataclasses
+from itertools import takewhile
 
 import numpy as np
 import pytest
@@ -16,8 +17,8 @@ from bench.scenario import scenario
 from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
-    from_then_on, losses_and_marks, lossy_after_a_pause, narrow_return, outage_of_a_limited_flow,
-    policed, short_fades, slower_after_an_outage)
+    from_then_on, limited_by_the_receiver, losses_and_marks, lossy_after_a_pause, narrow_return,
+    outage_of_a_limited_flow, policed, short_fades, slower_after_an_outage)
 
 pytestmark = pytest.mark.lab
 
@@ -58,6 +59,19 @@ def test_a_fast_link_is_measured_by_a_later_flight(lab, geo):
     _, flow_calls = play(lab, geo, rate_mbit=250, bytes=1_000_000)
     first = next(call for call in acks(flow_calls) if call.new.mode == ALONE)
     assert 11_250 <= first.new.w <= 13_750 and first.delivered < 10 + 20 + 40
+
+
+def test_a_loss_ends_the_start_of_a_flow_that_the_receiver_limits(lab, geo):
+    """The receiver's window of 13 segments arrives within 1 ms, and does not fill the cwnd of 26.  So
+    nothing can be measured, and START waits.  After the first losses it takes three round trips."""
+    _, flow_calls = play(lab, geo, **limited_by_the_receiver())
+    limited = [call for call in acks(flow_calls) if not call.lost][-1]
+    assert limited.new.mode == START and not limited.cwnd_limited
+    assert limited.in_flight < limited.cwnd // 2
+    lossy = list(takewhile(lambda call: call.call != SET_STATE or call.arg != LOSS,     # ends it too
+                           (call for call in flow_calls if call.lost)))
+    later = [call for call in lossy if call.t_ns > lossy[0].t_ns + 4 * 600e6]
+    assert len(later) > 10 and all(call.new.mode == ALONE for call in later)
 
 
 def test_a_queue_of_acks_does_not_end_the_start(lab, geo):

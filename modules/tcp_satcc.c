@@ -810,6 +810,7 @@ static u32 satcc_start_step(const struct tcp_sock *tp, const struct satcc *ca, u
  * A b below 2/5 of W no longer grows: then a queue ends START at once. Otherwise W, which may be
  * several BDP if the ACKs are merged, would stay for two more round trips: with ACKs merged for
  * 50 ms the queue would drop 864 segments instead of 461 (lab, 40 s at 10 Mbit/s and 600 ms).
+ * While the application limits the flow, b may be what it sends, and the queue that of others.
  */
 static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
 			bool queue)
@@ -820,7 +821,8 @@ static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_train(sk, ca, rs);
 	if (ca->mode != SATCC_START)
 		return;
-	if (queue && ca->train == SATCC_TRAIN_DONE && ca->queue_rounds == SATCC_DOUBT_NONE) {
+	if (queue && !rs->is_app_limited && ca->train == SATCC_TRAIN_DONE &&
+	    ca->queue_rounds == SATCC_DOUBT_NONE) {
 		if (satcc_b(ca) < ca->w / 5 * 2)
 			ca->flat_rounds = SATCC_FLAT_ROUNDS;
 		else

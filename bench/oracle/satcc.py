@@ -323,7 +323,8 @@ class Satcc(Control):
             self.follow_train(call)
         if self.mode != START:
             return
-        if self.train == DONE and self.is_queue() and self.queue_rounds == DOUBT_NONE:
+        doubts = self.train == DONE and self.queue_rounds == DOUBT_NONE
+        if doubts and self.is_queue() and not call.rs_app_limited:
             if self.b < self.w // 5 * 2:
                 self.flat_rounds = FLAT
             else:

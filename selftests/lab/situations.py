@@ -45,6 +45,16 @@ def limited_by_the_receiver():
             "change": [from_then_on(5, loss_pct=5)]}
 
 
+def limited_beside_cubic(geo, cc):
+    """A flow with an initial window of 200 segments, whose application writes 20 in a round trip, and a
+    cubic flow from 4 s on.  satcc makes no estimate."""
+    transfer = geo(cc, rate_mbit=10, seconds=14, flow={"write_bytes": 3000, "write_ms": 100},
+                   modules={"tcp_satcc": {"hoe": 0}},
+                   sender={"initcwnd": 200, "sysctl": {"net.ipv4.tcp_slow_start_after_idle": 0}})
+    cubic = scenario.Flow("cubic", seconds=10, start_s=4)
+    return dataclasses.replace(transfer, flows=(*transfer.flows, cubic))
+
+
 def lossy_after_a_pause(loss_pct=40):
     """A flow of 10 Mbit/s pauses.  Then the path loses many of the segments and has no queue."""
     return {"rate_mbit": 10, "bytes": 4_000_000, "flow": {"pause_ms": 8000},

@@ -370,6 +370,8 @@ MUTANTS = {
         ("START waits for a train though segments were lost", "modules/tcp_satcc.c",
          "if (rs->losses > 0 || tp->lost_out) {",
          "if (ca->train != SATCC_TRAIN_WAIT && (rs->losses > 0 || tp->lost_out)) {"),
+        ("a queue ends START of a limited flow", "modules/tcp_satcc.c",
+         "queue && !rs->is_app_limited && ca->train", "queue && ca->train"),
     ],
 }
 
@@ -488,6 +490,11 @@ def alone(fault):
             "rate_mbit": 1, "rtt_ms": 100, "queue_packets": 8, "loss_pct": 1, "seconds": 30},
         ("satcc", "START waits for a train though segments were lost"):
             situations.limited_by_the_receiver(),
+        ("satcc", "a queue ends START of a limited flow"): {
+            "rate_mbit": 10, "seconds": 8, "modules": {"tcp_satcc": {"hoe": 0}},
+            "flow": {"write_bytes": 3000, "write_ms": 100},
+            "sender": {"initcwnd": 200, "sysctl": {"net.ipv4.tcp_slow_start_after_idle": 0}},
+            "change": [situations.from_then_on(4, delay_ms=400)]},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

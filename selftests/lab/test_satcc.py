@@ -17,8 +17,8 @@ from bench.scenario import scenario
 from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
-    from_then_on, limited_by_the_receiver, losses_and_marks, lossy_after_a_pause, narrow_return,
-    outage_of_a_limited_flow, policed, short_fades, slower_after_an_outage)
+    from_then_on, limited_beside_cubic, limited_by_the_receiver, losses_and_marks, lossy_after_a_pause,
+    narrow_return, outage_of_a_limited_flow, policed, short_fades, slower_after_an_outage)
 
 pytestmark = pytest.mark.lab
 
@@ -435,6 +435,19 @@ def test_a_loss_in_a_queue_ends_start_of_a_limited_flow(lab, geo):
                        if call.new.mode != START)
     assert end.app_limited and flow_calls[number - 1].lost <= end.lost != 0
     assert end.new.mode == ALONE and end.new.w == end.old.w * 70 // 100
+
+
+def test_the_queue_of_others_leaves_the_start_of_a_limited_flow(lab, geo):
+    """The application writes 20 segments in a round trip, where cwnd is 200, and a cubic flow fills the
+    queue.  The flow's rate says nothing about the path, so W falls by 30 % at losses only."""
+    run = lab.run(limited_beside_cubic(geo, CC))
+    flow_calls = [call for call in calls.of_run(run, {CC})[CC] if call.old.owner]
+    assert any(call.new.mode == START and call.rtt_us > call.new.min_rtt_us + 200_000
+               for call in acks(flow_calls))
+    assert flow_calls[-1].lost
+    for call in flow_calls:
+        assert call.new.w >= call.old.w * 70 // 100, call
+        assert call.new.w == call.old.w or call.lost, call
 
 
 def test_an_unused_window_decays_in_start(lab, geo):

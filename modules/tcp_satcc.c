@@ -215,7 +215,7 @@ struct satcc {
 		blocked:1,		/* a block has ended in this round */
 		in_ack:1,		/* between ->in_ack_event() and the ACK's end */
 		ece:1,			/* this ACK echoes a mark */
-		marked:1,		/* a mark has cut W in this state of the core */
+		marked:1,		/* W is cut for the marks of this state of the core */
 		reduced:1;		/* the core called ssthresh(); set_state() follows */
 	union {
 		u32	train_end;	/* START: tp->delivered when the train is acknowledged */
@@ -1433,6 +1433,10 @@ static void satcc_timeout(struct sock *sk, struct satcc *ca)
 
 /* Called before the state changes. CWR means a mark or a full queue on this host. CWR also
  * follows a tail loss that a tail loss probe has repaired, and then ends within the same ACK.
+ *
+ * The receiver echoes a mark until the core has entered CWR. In Recovery satcc_main() cuts W for
+ * the mark, and after it the core enters CWR for the same one. Its echoes may outlast the segments
+ * that were in flight at the cut, so marked is set.
  */
 static void satcc_set_state(struct sock *sk, u8 new_state)
 {
@@ -1442,6 +1446,8 @@ static void satcc_set_state(struct sock *sk, u8 new_state)
 		satcc_timeout(sk, ca);
 	else if (new_state <= TCP_CA_Disorder)
 		ca->marked = false;
+	else if (ca->ece && satcc_has_cut(sk, ca))
+		ca->marked = true;
 	else if ((ca->ece && !ca->marked) ||
 		 (new_state == TCP_CA_CWR && (!ca->in_ack || !satcc_is_quiet(ca))))
 		satcc_mark(sk, ca);

@@ -690,6 +690,8 @@ class Satcc(Control):
             self.timeout(call)
         elif new <= DISORDER:
             self.marked = 0
+        elif self.ece and self.has_cut(call):
+            self.marked = 1
         elif self.ece and not self.marked or new == CWR and (not self.in_ack or not self.is_quiet()):
             self.mark(call)
         elif new == RECOVERY:

@@ -372,6 +372,8 @@ MUTANTS = {
          "if (ca->train != SATCC_TRAIN_WAIT && (rs->losses > 0 || tp->lost_out)) {"),
         ("a queue ends START of a limited flow", "modules/tcp_satcc.c",
          "queue && !rs->is_app_limited && ca->train", "queue && ca->train"),
+        ("a mark in Recovery cuts again after it", "modules/tcp_satcc.c",
+         "else if (ca->ece && satcc_has_cut(sk, ca))", "else if (false)"),
     ],
 }
 
@@ -495,6 +497,8 @@ def alone(fault):
             "flow": {"write_bytes": 3000, "write_ms": 100},
             "sender": {"initcwnd": 200, "sysctl": {"net.ipv4.tcp_slow_start_after_idle": 0}},
             "change": [situations.from_then_on(4, delay_ms=400)]},
+        ("satcc", "a mark in Recovery cuts again after it"): {
+            "hop": situations.losses_and_marks(3, 3), "seconds": 40, "sender": ECN, "receiver": ECN},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

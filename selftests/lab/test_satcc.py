@@ -424,6 +424,25 @@ def test_a_mark_does_not_cut_for_the_window_of_a_loss(lab, geo):
         assert call.new.w >= call.old.w, call
 
 
+def test_a_mark_in_a_recovery_cuts_once(lab, geo):
+    """The receiver echoes a mark until the core enters CWR, which it does after the recovery.  W has
+    been cut in the recovery, and segments of before that cut are still in flight, so W stays."""
+    entered = []
+    for seed in range(1, 4):
+        _, flow_calls = play(lab, geo, hop=losses_and_marks(3, 3), seconds=40, seed=seed, capture=False,
+                             sender=ECN_ON, receiver=ECN_ON)
+        cut_end = None          # snd_nxt at the last cut to 70 %
+        for call in flow_calls:
+            if call.call == SET_STATE and call.arg == CWR and call.old.ece and call.old.mode != START \
+                    and cut_end is not None and 0 < (cut_end - call.snd_una) % 2 ** 32 < 2 ** 31:
+                entered.append(call)
+            if call.new.w == call.old.w * 70 // 100 < call.old.w:
+                cut_end = call.snd_nxt
+    assert len(entered) > 5
+    for call in entered:
+        assert call.new.w == call.old.w, call
+
+
 def test_a_loss_in_a_queue_ends_start_of_a_limited_flow(lab, geo):
     """Without an estimate START ends by what its round trips deliver.  The application writes 2.4
     Mbit/s, which shows nothing of the path, and then 2 Mbit/s fit it: the first drop cuts W."""

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the policies read of a socket: its RTTs, the limit of its window, the segments that
- * count for its growth, and whether its timer has expired.
+/* What the policies read of a socket: its RTTs, its initial window and the limit of its window,
+ * the segments that count for its growth, and whether its timer has expired.
  */
 #ifndef _SATCC_SOCKET_H
 #define _SATCC_SOCKET_H
@@ -37,6 +37,15 @@ static inline u32 satcc_min_rtt_us(const struct tcp_sock *tp)
 static inline u32 satcc_cwnd_limit(const struct tcp_sock *tp)
 {
 	return clamp_t(u32, tp->snd_cwnd_clamp, 1, SATCC_MAX_CWND);
+}
+
+/* Returns the initial window in segments, which is the route's initcwnd, if it has one. */
+static inline u32 satcc_initial_window(struct sock *sk)
+{
+	const struct dst_entry *dst = __sk_dst_get(sk);
+	u32 segments = dst ? dst_metric(dst, RTAX_INITCWND) : 0;
+
+	return segments ? segments : TCP_INIT_CWND;
 }
 
 /* Returns how many of the segments that an ACK delivers count in full in congestion

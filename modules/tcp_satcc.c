@@ -296,8 +296,8 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
  */
 #define SATCC_W_HOLD		4
 
-/* W after idle (RFC 6928). */
-#define SATCC_W_RESTART		10
+/* The least W at the end of START: the initial window of RFC 6928. */
+#define SATCC_W_START		10
 
 /* After a timeout, this many round trips without a queue show that the path is back, and cwnd
  * jumps to W/2, paced. With 1 s of outage each 15 s, at 10 Mbit/s and 600 ms, where slow start
@@ -830,7 +830,7 @@ static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sam
 	}
 	if (ca->flat_rounds >= SATCC_FLAT_ROUNDS)
 		satcc_run(sk, ca, min(ca->w, max_t(u32, satcc_b(ca) + satcc_b(ca) / 4,
-						   SATCC_W_RESTART)));
+						   SATCC_W_START)));
 	else if (tcp_is_cwnd_limited(sk))
 		satcc_set_w(ca, min(ca->w + satcc_start_step(tp, ca, rs->acked_sacked),
 				    satcc_cwnd_limit(tp)));
@@ -1189,11 +1189,11 @@ static bool satcc_restarts(const struct sock *sk)
 
 /* If the application has not filled W for one RTO, halve the unused part of W (RFC 2861), as
  * the core does for other policies. Keep W if the receiver's window limits the flow: it opens
- * slowly from 64 kB, while the first ten segments already set W.
+ * slowly from 64 kB, while the first segments already set W.
  */
 static void satcc_validate(struct sock *sk, struct satcc *ca)
 {
-	u32 used = max_t(u32, satcc_used_pkts(sk), SATCC_W_RESTART);
+	u32 used = max(satcc_used_pkts(sk), satcc_initial_window(sk));
 
 	if (!tcp_sk(sk)->app_limited || tcp_is_cwnd_limited(sk) ||
 	    ca->train != SATCC_TRAIN_DONE ||
@@ -1467,15 +1467,15 @@ static void satcc_stop_clock(const struct tcp_sock *tp, struct satcc_epoch *epoc
 }
 
 /* A segment leaves when nothing was in flight. After idle cwnd is halved for every RTO that
- * has passed, and then grows by slow start, as with other policies: to 3/4 W, or to W if it
- * had not reached W since the last pause.
+ * has passed, down to the initial window, and then grows by slow start, as with other policies:
+ * to 3/4 W, or to W if it had not reached W since the last pause.
  */
 static void satcc_tx_start(struct sock *sk)
 {
 	struct satcc *ca = satcc_state(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	s32 idle = tcp_jiffies32 - tp->lsndtime, rto = inet_csk(sk)->icsk_rto;
-	u32 cwnd = tcp_snd_cwnd(tp);
+	s32 idle = tcp_jiffies32 - tp->lsndtime, rto = max_t(s32, inet_csk(sk)->icsk_rto, 1);
+	u32 cwnd = tcp_snd_cwnd(tp), least = min(cwnd, satcc_initial_window(sk)), halvings;
 
 	ca->in_ack = false;
 	ca->ece = false;
@@ -1485,8 +1485,8 @@ static void satcc_tx_start(struct sock *sk)
 		satcc_stop_clock(tp, &ca->epoch, jiffies_to_msecs(idle));
 	if (idle <= rto || !satcc_restarts(sk))
 		return;
-	while ((idle -= rto) > 0 && cwnd > SATCC_W_RESTART)
-		cwnd = max(cwnd / 2, (u32)SATCC_W_RESTART);
+	halvings = min((u32)(idle - 1) / (u32)rto, 31U);
+	cwnd = max(cwnd >> halvings, least);
 	if (ca->mode == SATCC_START) {
 		satcc_set_w(ca, cwnd);
 	} else {

@@ -40,7 +40,7 @@ DOUBT_NONE, DOUBT_WAIT, DOUBT_STAY, DOUBT_GROW = range(4)      # in queue_rounds
 ECE = 4                         # CA_ACK_ECE of in_ack_event()'s flags
 MAX_RTT_US, BW_ONE = 1 << 24, 1 << 24
 HOE_POINTS, HOE_MIN_POINTS, HOE_PKTS, HOE_US, HOE_SPAN_US = 32, 3, 64, 1 << 22, 1000
-W_MIN, W_HOLD, W_RESTART, BLOCK = 2, 4, 10, 16
+W_MIN, W_HOLD, W_START, BLOCK = 2, 4, 10, 16
 SLACK, SLACK_DIVISOR = 4, 8     # W counts as filled though so many segments, and W/8, are missing
 CUT_PCT, FRIEND_PCT, CUBIC_MS3, CUBIC_MAX_MS = 70, 53, 2_500_000_000, 1 << 20
 PROBE_US, FAST, WAIT_ROUNDS, BUSY, LOOK, FLAT, MUCH, JUMP_ROUNDS = 25_000, 4, 16, 6, 4, 3, 3, 2
@@ -88,6 +88,7 @@ class Satcc(Control):
 
     def __init__(self, parameters, scenario):
         self.decayed_ns = 0
+        self.initial_w = scenario.sender.initcwnd or W_START
         super().__init__(parameters, scenario)
 
     def zero(self):
@@ -330,7 +331,7 @@ class Satcc(Control):
             else:
                 self.queue_rounds = DOUBT_WAIT
         if self.flat_rounds >= FLAT:
-            self.run(call, min(self.w, max(self.b + self.b // 4, W_RESTART)))
+            self.run(call, min(self.w, max(self.b + self.b // 4, W_START)))
         elif self.cwnd_in_use(call) and self.queue_rounds in (DOUBT_NONE, DOUBT_GROW):
             delivered, acked = call.delivered_old, call.rs_acked_sacked
             if self.queue_rounds == DOUBT_GROW:
@@ -539,7 +540,7 @@ class Satcc(Control):
                     and call.t_ns - self.decayed_ns > UNUSED_NS)
 
     def decay(self, call) -> None:
-        used = max(call.cwnd_used, W_RESTART)
+        used = max(call.cwnd_used, self.initial_w)
         if used < self.w:
             self.set_w((self.w + used) // 2)
             if self.mode != START:
@@ -746,8 +747,8 @@ class Satcc(Control):
         if not shown:
             return None
         halved, most = self.cwnd, self.w if self.mode == START else max(self.least_after_idle(), W_MIN)
-        while halved > W_RESTART:
-            halved = max(halved // 2, W_RESTART)
+        while halved > self.initial_w:
+            halved = max(halved // 2, self.initial_w)
             if min(halved, max(most, halved)) == call.cwnd:
                 break
         return halved

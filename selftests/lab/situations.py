@@ -82,6 +82,11 @@ def losses_and_marks(loss_pct, mark_pct):
             {"name": "terminal", "forward": {"delay_ms": 25, "loss_pct": mark_pct, "ecn": True}}]
 
 
+def restart_from_32():
+    """The flow pauses, and its route has an initial window of 32 segments."""
+    return {"flow": {"pause_ms": 8000}, "sender": {"initcwnd": 32}}
+
+
 def narrow_return():
     """Hops of 50 Mbit/s and 600 ms whose return link carries 1140 pure ACKs a second, and queues 40."""
     delay = {"delay_ms": 300}

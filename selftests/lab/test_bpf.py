@@ -17,6 +17,7 @@ from bench.lab import bpf, image, machine, once
 from bench.lab.play import Lab
 from bench.matrix import pairs, twice
 from selftests.conftest import KERNEL, in_turn
+from selftests.lab.situations import restart_from_32
 
 pytestmark = pytest.mark.lab
 
@@ -92,6 +93,15 @@ def test_object_forgets_an_unused_window_as_the_module(play):
     forward = module.sender.where(module.sender.length > 0)
     burst_ns = [np.ptp(forward.t[number * 20:number * 20 + 20]) for number in (4, 23)]
     assert burst_ns[1] > 1.5 * burst_ns[0]
+    same_packets(module, object_)
+
+
+def test_object_restarts_from_the_routes_initial_window_as_the_module(play):
+    """After a pause of 8 s, 32 segments leave at once."""
+    module, object_ = play("satcc", queue_bdp=4, bytes=600_000, **restart_from_32())
+    forward = module.sender.where(module.sender.length > 0)
+    after = int(np.argmax(np.diff(forward.t))) + 1
+    assert np.searchsorted(forward.t, forward.t[after] + 500_000_000) - after == 32
     same_packets(module, object_)
 
 

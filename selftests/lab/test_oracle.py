@@ -374,6 +374,8 @@ MUTANTS = {
          "queue && !rs->is_app_limited && ca->train", "queue && ca->train"),
         ("a mark in Recovery cuts again after it", "modules/tcp_satcc.c",
          "else if (ca->ece && satcc_has_cut(sk, ca))", "else if (false)"),
+        ("a pause leaves ten segments", "modules/tcp_satcc.c",
+         "least = min(cwnd, satcc_initial_window(sk))", "least = min(cwnd, 10U)"),
     ],
 }
 
@@ -499,6 +501,8 @@ def alone(fault):
             "change": [situations.from_then_on(4, delay_ms=400)]},
         ("satcc", "a mark in Recovery cuts again after it"): {
             "hop": situations.losses_and_marks(3, 3), "seconds": 40, "sender": ECN, "receiver": ECN},
+        ("satcc", "a pause leaves ten segments"): {
+            "rate_mbit": 10, "bytes": 2_000_000, **situations.restart_from_32()},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

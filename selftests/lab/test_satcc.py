@@ -18,7 +18,8 @@ from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
     from_then_on, limited_beside_cubic, limited_by_the_receiver, losses_and_marks, lossy_after_a_pause,
-    narrow_return, outage_of_a_limited_flow, policed, short_fades, slower_after_an_outage)
+    narrow_return, outage_of_a_limited_flow, policed, restart_from_32,
+    short_fades, slower_after_an_outage)
 
 pytestmark = pytest.mark.lab
 
@@ -556,6 +557,16 @@ def test_idleness(lab, geo):
     for call in restarts:
         assert 10 <= call.cwnd <= call.cwnd_old // 2
         assert call.new.w == max(call.cwnd, call.old.w - call.old.w // 4)
+
+
+def test_a_restart_uses_the_initial_window_of_the_route(lab, geo):
+    """After 8 s without a segment cwnd is the route's initcwnd, and so many segments leave at once."""
+    _, flow_calls = play(lab, geo, rate_mbit=10, bytes=2_000_000, **restart_from_32())
+    [restart] = [call for call in flow_calls if call.new.ramp and call.cwnd < call.cwnd_old and (
+        call.call == CWND_EVENT and call.arg == TX_START or call.call == TX_START_EVENT)]
+    assert restart.cwnd_old > 100 and restart.cwnd == 32
+    first = next(call for call in acks(flow_calls) if call.t_ns > restart.t_ns)
+    assert first.rs_prior_in_flight == 32
 
 
 def test_idleness_takes_no_quarter_of_a_window_that_was_not_reached(lab, geo):

@@ -14,4 +14,18 @@
 #define cmpxchg(place, old, new) \
 	do { if (READ_ONCE(*(place)) == (old)) WRITE_ONCE(*(place), new); } while (0)
 
+#define __sk_dst_get(sk)	((sk)->sk_dst_cache)
+#define RTAX_INITCWND		11
+
+/* Returns a route's metric, 0 = not set. The lowest two bits of _metrics are flags. */
+static inline u32 dst_metric(const struct dst_entry *dst, int metric)
+{
+	const u32 *metrics = (const u32 *)(dst->_metrics & ~3UL);
+	u32 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), metrics + metric - 1);
+
+	return value;
+}
+
 #endif /* _SATCC_BPF_SOCK_H */

@@ -6,6 +6,7 @@
 #include <net/sock.h>
 
 #define TCP_INFINITE_SSTHRESH	0x7fffffff
+#define TCP_INIT_CWND		10
 #define ICSK_CA_PRIV_SIZE	104
 
 /* Only the members with which a policy registers. The loader finds each by its name in the

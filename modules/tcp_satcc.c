@@ -942,7 +942,7 @@ static void satcc_share(struct satcc *ca)
 
 /* React to lost segments. prior_delivered: tp->delivered when the segment was sent that the
  * ACK reporting the loss acknowledges; without SACK it acknowledges none, and this is
- * tp->delivered. If HOLD has cut W for the queue in this round trip, losses that p explains do
+ * tp->delivered - 1, which is before a cut at this ACK. If HOLD has cut W for the queue in this round trip, losses that p explains do
  * not cut it once more. Otherwise a flow that starts without an estimate at 100 Mbit/s and 520 ms
  * with 5 % of loss has 46 to 50 Mbit/s in the first 20 s in six of seven runs, and 70 in the other;
  * now 56 to 71 (lab).
@@ -978,7 +978,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 		passed = satcc_passed(tp, ca, used, lost, sent);
 	/* React once per round trip, and while p = 0 once per recovery, unless most of a round
 	 * trip is lost. Losses of segments that START sent are ignored, unless tolerate_pct is 0.
-	 * w_max is 0 until the first cut after START.
+	 * w_max is 0 while W has not been cut.
 	 */
 	if (((tolerates || ca->epoch.w_max) &&
 	     before(prior_delivered, ca->epoch.cut_delivered)) ||
@@ -1016,7 +1016,7 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 		ca->p_q16 = 0;
 	if (rs->losses > 0)
 		satcc_answer(sk, ca,
-			     rs->delivered > 0 ? rs->prior_delivered : tcp_sk(sk)->delivered,
+			     rs->delivered > 0 ? rs->prior_delivered : tcp_sk(sk)->delivered - 1,
 			     rs->acked_sacked, empty && !satcc_is_excess(ca));
 }
 

@@ -434,7 +434,7 @@ class Satcc(Control):
         if not self.parameters["tolerate_pct"]:
             self.p_q16 = 0
         if call.rs_losses > 0:
-            self.answer(call, call.rs_prior_delivered if call.rs_delivered > 0 else call.delivered_old,
+            self.answer(call, call.rs_prior_delivered if call.rs_delivered > 0 else call.delivered_old - 1,
                         call.rs_acked_sacked)
 
     def recovery_losses(self, call) -> None:

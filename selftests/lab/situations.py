@@ -38,6 +38,13 @@ def outage_of_a_limited_flow():
             "change": [from_then_on(8.1, loss_pct=100), from_then_on(8.6)]}
 
 
+def without_sack_after_a_pause():
+    """A flow of 10 Mbit/s without SACK pauses.  Then the path loses 3 % and has no queue."""
+    return {"rate_mbit": 10, "bytes": 4_000_000, "flow": {"pause_ms": 8000},
+            "sender": {"sysctl": {"net.ipv4.tcp_sack": 0}},
+            "change": [from_then_on(7, loss_pct=3), from_then_on(20)]}
+
+
 def limited_by_the_receiver():
     """The receiver's window is 13 segments, which take 1 ms at most.  5 % are lost from 5 s on."""
     return {"rate_mbit": 250, "seconds": 20,

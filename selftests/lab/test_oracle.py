@@ -376,6 +376,9 @@ MUTANTS = {
          "else if (ca->ece && satcc_has_cut(sk, ca))", "else if (false)"),
         ("a pause leaves ten segments", "modules/tcp_satcc.c",
          "least = min(cwnd, satcc_initial_window(sk))", "least = min(cwnd, 10U)"),
+        ("without SACK a loss cuts twice", "modules/tcp_satcc.c",
+         "rs->prior_delivered : tcp_sk(sk)->delivered - 1,",
+         "rs->prior_delivered : tcp_sk(sk)->delivered,"),
     ],
 }
 
@@ -503,6 +506,8 @@ def alone(fault):
             "hop": situations.losses_and_marks(3, 3), "seconds": 40, "sender": ECN, "receiver": ECN},
         ("satcc", "a pause leaves ten segments"): {
             "rate_mbit": 10, "bytes": 2_000_000, **situations.restart_from_32()},
+        ("satcc", "without SACK a loss cuts twice"): {
+            **situations.without_sack_after_a_pause(), "modules": {"tcp_satcc": {"tolerate_pct": 0}}},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

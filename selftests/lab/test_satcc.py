@@ -19,7 +19,7 @@ from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
     from_then_on, limited_beside_cubic, limited_by_the_receiver, losses_and_marks, lossy_after_a_pause,
     narrow_return, outage_of_a_limited_flow, policed, restart_from_32,
-    short_fades, slower_after_an_outage)
+    short_fades, slower_after_an_outage, without_sack_after_a_pause)
 
 pytestmark = pytest.mark.lab
 
@@ -150,6 +150,18 @@ def test_no_tolerance_cuts_once_in_a_round_trip(lab, geo, loss_pct):
     assert any(call.old.ramp for call in late)
     for call in late:
         assert call.new.w >= call.old.w, call
+
+
+def test_no_tolerance_cuts_once_at_an_ack_without_sack(lab, geo):
+    """The third dupack of a slow start after a pause begins Recovery, which cuts W to 70 %, and reports
+    the loss."""
+    _, flow_calls = play(lab, geo, {"tcp_satcc": {"tolerate_pct": 0}}, **without_sack_after_a_pause())
+    begun = [(call, after) for call, after in zip(flow_calls, flow_calls[1:])
+             if call.call == SET_STATE and call.arg == RECOVERY and call.old.ramp
+             and call.new.w < call.old.w and after.call == CONG_CONTROL and after.rs_losses > 0]
+    assert begun
+    for call, after in begun:
+        assert after.rs_delivered <= 0 and after.new.w == call.new.w, (call, after)
 
 
 def test_w_becomes_what_a_policer_passes(lab, geo):

@@ -32,9 +32,10 @@
  *            estimate waits for all ACKs of the first flight and assumes a longer time.
  *            If all ACKs of a flight arrive within 1 ms, satcc measures the next flight.
  *            Without an estimate W doubles every round trip. START ends when bw has not grown
- *            by a quarter in 3 round trips. When q >= thr, START ends if b < 2/5 W; otherwise
- *            W stays for a round trip. If the path delivers 7/8 W, the queue was that of a
- *            burst: W grows by half and stays again. Otherwise START ends.
+ *            by a quarter in 3 round trips. When q >= thr, unless the application limits the
+ *            flow, START ends if b < 2/5 W; otherwise W stays for a round trip. If the path
+ *            delivers 7/8 W, the queue was that of a burst: W grows by half and stays again.
+ *            Otherwise START ends.
  *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip and by twice as
  *            much in each next one: by at most W/4, up to 5/4 b; from n = 4 on by at most
  *            W/2, up to 2 b. In a flow that had a loss in a queue, W grows as in CUBIC for 16
@@ -811,6 +812,7 @@ static u32 satcc_start_step(const struct tcp_sock *tp, const struct satcc *ca, u
  * several BDP if the ACKs are merged, would stay for two more round trips: with ACKs merged for
  * 50 ms the queue would drop 864 segments instead of 461 (lab, 40 s at 10 Mbit/s and 600 ms).
  * While the application limits the flow, b may be what it sends, and the queue that of others.
+ * Then a queue does not end START. An ACK that delivers nothing does not say who limits the flow.
  */
 static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sample *rs,
 			bool queue)
@@ -821,8 +823,8 @@ static void satcc_start(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_train(sk, ca, rs);
 	if (ca->mode != SATCC_START)
 		return;
-	if (queue && !rs->is_app_limited && ca->train == SATCC_TRAIN_DONE &&
-	    ca->queue_rounds == SATCC_DOUBT_NONE) {
+	if (queue && rs->delivered > 0 && !rs->is_app_limited &&
+	    ca->train == SATCC_TRAIN_DONE && ca->queue_rounds == SATCC_DOUBT_NONE) {
 		if (satcc_b(ca) < ca->w / 5 * 2)
 			ca->flat_rounds = SATCC_FLAT_ROUNDS;
 		else
@@ -942,10 +944,13 @@ static void satcc_share(struct satcc *ca)
 
 /* React to lost segments. prior_delivered: tp->delivered when the segment was sent that the
  * ACK reporting the loss acknowledges; without SACK it acknowledges none, and this is
- * tp->delivered - 1, which is before a cut at this ACK. If HOLD has cut W for the queue in this round trip, losses that p explains do
- * not cut it once more. Otherwise a flow that starts without an estimate at 100 Mbit/s and 520 ms
- * with 5 % of loss has 46 to 50 Mbit/s in the first 20 s in six of seven runs, and 70 in the other;
- * now 56 to 71 (lab).
+ * tp->delivered - 1, which is before a cut at this ACK. acked: segments that the ACK delivers;
+ * those of the ACK that begins a round trip are not in tp->delivered - round_delivered.
+ *
+ * If HOLD has cut W for the queue in this round trip, losses that p explains do not cut it once
+ * more. Otherwise a flow that starts without an estimate at 100 Mbit/s and 520 ms with 5 % of
+ * loss has 46 to 50 Mbit/s in the first 20 s in six of seven runs, and 70 in the other; now 56 to
+ * 71 (lab).
  *
  * Below thr the queue is probably the flow's own. If p expects a loss in each round trip, it then
  * explains what it would in a whole one, though it explains no loss among the first few segments:
@@ -953,9 +958,6 @@ static void satcc_share(struct satcc *ca)
  * minute, and has 8.87 Mbit/s instead of 9.03 (lab). In any other case the limit stays, in favour
  * of others: without it two flows beside two of CUBIC at 10 Mbit/s and 250 ms, in a queue of 0.1
  * BDP, have 4.0 times as much as these instead of 2.6 (lab, three seeds).
- *
- * acked: segments that the ACK delivers. The ACK that begins a round trip is not in
- * tp->delivered - round_delivered.
  */
 static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered, u32 acked,
 			 bool quiet)

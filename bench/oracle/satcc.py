@@ -325,7 +325,8 @@ class Satcc(Control):
         if self.mode != START:
             return
         doubts = self.train == DONE and self.queue_rounds == DOUBT_NONE
-        if doubts and self.is_queue() and not call.rs_app_limited:
+        is_own = call.rs_delivered > 0 and not call.rs_app_limited
+        if doubts and self.is_queue() and is_own:
             if self.b < self.w // 5 * 2:
                 self.flat_rounds = FLAT
             else:
@@ -434,8 +435,8 @@ class Satcc(Control):
         if not self.parameters["tolerate_pct"]:
             self.p_q16 = 0
         if call.rs_losses > 0:
-            self.answer(call, call.rs_prior_delivered if call.rs_delivered > 0 else call.delivered_old - 1,
-                        call.rs_acked_sacked)
+            prior = call.rs_prior_delivered if call.rs_delivered > 0 else call.delivered_old - 1
+            self.answer(call, prior, call.rs_acked_sacked)
 
     def recovery_losses(self, call) -> None:
         """React to losses at the start of Recovery.

@@ -52,14 +52,14 @@ def limited_by_the_receiver():
             "change": [from_then_on(5, loss_pct=5)]}
 
 
-def limited_beside_cubic(geo, cc):
-    """A flow with an initial window of 200 segments, whose application writes 20 in a round trip, and a
-    cubic flow from 4 s on.  satcc makes no estimate."""
-    transfer = geo(cc, rate_mbit=10, seconds=14, flow={"write_bytes": 3000, "write_ms": 100},
-                   modules={"tcp_satcc": {"hoe": 0}},
-                   sender={"initcwnd": 200, "sysctl": {"net.ipv4.tcp_slow_start_after_idle": 0}})
-    cubic = scenario.Flow("cubic", seconds=10, start_s=4)
-    return dataclasses.replace(transfer, flows=(*transfer.flows, cubic))
+def limited_on_a_longer_path():
+    """A flow with an initial window of 200 segments, whose application writes 20 in a round trip.  satcc
+    makes no estimate.  The network repeats half of the ACKs.  From 4 s on the path is 100 ms longer."""
+    return {"rate_mbit": 10, "seconds": 10, "modules": {"tcp_satcc": {"hoe": 0}},
+            "flow": {"write_bytes": 3000, "write_ms": 100},
+            "sender": {"initcwnd": 200, "sysctl": {"net.ipv4.tcp_slow_start_after_idle": 0}},
+            "change": [from_then_on(4, delay_ms=400), {
+                "at_s": 1, "hop": "gateway", "reverse": {"delay_ms": 300, "duplicate_pct": 50}}]}
 
 
 def lossy_after_a_pause(loss_pct=40):

@@ -371,7 +371,7 @@ MUTANTS = {
          "if (rs->losses > 0 || tp->lost_out) {",
          "if (ca->train != SATCC_TRAIN_WAIT && (rs->losses > 0 || tp->lost_out)) {"),
         ("a queue ends START of a limited flow", "modules/tcp_satcc.c",
-         "queue && !rs->is_app_limited && ca->train", "queue && ca->train"),
+         "queue && rs->delivered > 0 && !rs->is_app_limited", "queue"),
         ("a mark in Recovery cuts again after it", "modules/tcp_satcc.c",
          "else if (ca->ece && satcc_has_cut(sk, ca))", "else if (false)"),
         ("a pause leaves ten segments", "modules/tcp_satcc.c",
@@ -379,6 +379,8 @@ MUTANTS = {
         ("without SACK a loss cuts twice", "modules/tcp_satcc.c",
          "rs->prior_delivered : tcp_sk(sk)->delivered - 1,",
          "rs->prior_delivered : tcp_sk(sk)->delivered,"),
+        ("an ACK of nothing ends START of a limited flow", "modules/tcp_satcc.c",
+         "queue && rs->delivered > 0 && !rs->is_app_limited", "queue && !rs->is_app_limited"),
     ],
 }
 
@@ -497,17 +499,15 @@ def alone(fault):
             "rate_mbit": 1, "rtt_ms": 100, "queue_packets": 8, "loss_pct": 1, "seconds": 30},
         ("satcc", "START waits for a train though segments were lost"):
             situations.limited_by_the_receiver(),
-        ("satcc", "a queue ends START of a limited flow"): {
-            "rate_mbit": 10, "seconds": 8, "modules": {"tcp_satcc": {"hoe": 0}},
-            "flow": {"write_bytes": 3000, "write_ms": 100},
-            "sender": {"initcwnd": 200, "sysctl": {"net.ipv4.tcp_slow_start_after_idle": 0}},
-            "change": [situations.from_then_on(4, delay_ms=400)]},
+        ("satcc", "a queue ends START of a limited flow"): situations.limited_on_a_longer_path(),
         ("satcc", "a mark in Recovery cuts again after it"): {
             "hop": situations.losses_and_marks(3, 3), "seconds": 40, "sender": ECN, "receiver": ECN},
         ("satcc", "a pause leaves ten segments"): {
             "rate_mbit": 10, "bytes": 2_000_000, **situations.restart_from_32()},
         ("satcc", "without SACK a loss cuts twice"): {
             **situations.without_sack_after_a_pause(), "modules": {"tcp_satcc": {"tolerate_pct": 0}}},
+        ("satcc", "an ACK of nothing ends START of a limited flow"):
+            situations.limited_on_a_longer_path(),
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

@@ -17,9 +17,9 @@ from bench.scenario import scenario
 from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
-    from_then_on, limited_beside_cubic, limited_by_the_receiver, losses_and_marks, lossy_after_a_pause,
-    narrow_return, outage_of_a_limited_flow, policed, restart_from_32,
-    short_fades, slower_after_an_outage, without_sack_after_a_pause)
+    from_then_on, limited_by_the_receiver, limited_on_a_longer_path, losses_and_marks,
+    lossy_after_a_pause, narrow_return, outage_of_a_limited_flow, policed, restart_from_32, short_fades,
+    slower_after_an_outage, without_sack_after_a_pause)
 
 pytestmark = pytest.mark.lab
 
@@ -469,17 +469,17 @@ def test_a_loss_in_a_queue_ends_start_of_a_limited_flow(lab, geo):
     assert end.new.mode == ALONE and end.new.w == end.old.w * 70 // 100
 
 
-def test_the_queue_of_others_leaves_the_start_of_a_limited_flow(lab, geo):
-    """The application writes 20 segments in a round trip, where cwnd is 200, and a cubic flow fills the
-    queue.  The flow's rate says nothing about the path, so W falls by 30 % at losses only."""
-    run = lab.run(limited_beside_cubic(geo, CC))
-    flow_calls = [call for call in calls.of_run(run, {CC})[CC] if call.old.owner]
-    assert any(call.new.mode == START and call.rtt_us > call.new.min_rtt_us + 200_000
-               for call in acks(flow_calls))
-    assert flow_calls[-1].lost
+def test_a_queue_leaves_the_start_of_a_limited_flow(lab, geo):
+    """The application writes 20 segments in a round trip, where W is 200, and the RTT grows as in a
+    queue of others.  The flow's rate says nothing about the path, so W stays.  An ACK that delivers
+    nothing does not say that the application limits the flow, and W stays there too."""
+    _, flow_calls = play(lab, geo, **limited_on_a_longer_path())
+    queue = [call for call in acks(flow_calls)
+             if call.new.last_block_rtt_us > call.new.min_rtt_us + 90_000]
+    for delivers in (True, False):
+        assert len([call for call in queue if (call.rs_delivered > 0) == delivers]) > 10
     for call in flow_calls:
-        assert call.new.w >= call.old.w * 70 // 100, call
-        assert call.new.w == call.old.w or call.lost, call
+        assert call.new.mode == START and call.new.w == 200, call
 
 
 def test_an_unused_window_decays_in_start(lab, geo):

@@ -764,8 +764,9 @@ static u32 satcc_train_w(const struct satcc *ca, u32 pkts, bool over)
 /* Measure the spacing of the train's ACKs. If they took less than SATCC_HOE_MIN_SPAN_US, the
  * next flight, of twice as many segments, is the next train, up to hoe.h's 32 ACKs of 64
  * segments. With the first train only, 100 MB at 250 Mbit/s and 650 ms take 12.3 s instead of
- * 10.8 (lab). A loss ends this, also between two trains: a flow that the receiver limits may never
- * fill a window, and START ignores losses.
+ * 10.8 (lab). A loss ends this, also before a train: a flow that the receiver limits may never
+ * fill a window, and START ignores losses. A flow that the application limits keeps waiting. In it
+ * a loss in a queue ends START.
  */
 static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
@@ -773,7 +774,8 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 	u32 pkts = tp->delivered - ca->start.train_delivered, w;
 	bool over = !before(tp->delivered, ca->train_end);
 
-	if (rs->losses > 0 || tp->lost_out) {
+	if ((rs->losses > 0 || tp->lost_out) &&
+	    (ca->train == SATCC_TRAIN_COLLECT || !tp->app_limited)) {
 		satcc_end_train(sk, ca);
 		return;
 	}

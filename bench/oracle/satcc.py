@@ -301,7 +301,7 @@ class Satcc(Control):
         return pkts * self.min_rtt_us // span_us if over and span_us >= HOE_SPAN_US else 0
 
     def follow_train(self, call) -> None:
-        if call.rs_losses > 0 or call.lost_out:
+        if (call.rs_losses > 0 or call.lost_out) and (self.train == COLLECT or not call.app_limited):
             self.end_train()
             return
         if self.train == WAIT:

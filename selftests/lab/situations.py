@@ -52,6 +52,12 @@ def limited_by_the_receiver():
             "change": [from_then_on(5, loss_pct=5)]}
 
 
+def lossy_requests():
+    """The application writes 3 segments in a round trip, which do not fill cwnd.  5 % are lost."""
+    return {"rate_mbit": 10, "seconds": 20, "loss_pct": 5,
+            "flow": {"write_bytes": 1400, "write_ms": 200}}
+
+
 def limited_on_a_longer_path():
     """A flow with an initial window of 200 segments, whose application writes 20 in a round trip.  satcc
     makes no estimate.  The network repeats half of the ACKs.  From 4 s on the path is 100 ms longer."""

@@ -368,8 +368,8 @@ MUTANTS = {
         ("the ACK that begins a round trip has lost nothing", "modules/tcp_satcc.c",
          "ca->round_lost = tp->lost - max(rs->losses, 0);", "ca->round_lost = tp->lost;"),
         ("START waits for a train though segments were lost", "modules/tcp_satcc.c",
-         "if (rs->losses > 0 || tp->lost_out) {",
-         "if (ca->train != SATCC_TRAIN_WAIT && (rs->losses > 0 || tp->lost_out)) {"),
+         "(ca->train == SATCC_TRAIN_COLLECT || !tp->app_limited)",
+         "ca->train == SATCC_TRAIN_COLLECT"),
         ("a queue ends START of a limited flow", "modules/tcp_satcc.c",
          "queue && rs->delivered > 0 && !rs->is_app_limited", "queue"),
         ("a mark in Recovery cuts again after it", "modules/tcp_satcc.c",
@@ -381,6 +381,8 @@ MUTANTS = {
          "rs->prior_delivered : tcp_sk(sk)->delivered,"),
         ("an ACK of nothing ends START of a limited flow", "modules/tcp_satcc.c",
          "queue && rs->delivered > 0 && !rs->is_app_limited", "queue && !rs->is_app_limited"),
+        ("a loss ends the wait of a flow that the application limits", "modules/tcp_satcc.c",
+         "(ca->train == SATCC_TRAIN_COLLECT || !tp->app_limited)", "true"),
     ],
 }
 
@@ -508,6 +510,8 @@ def alone(fault):
             **situations.without_sack_after_a_pause(), "modules": {"tcp_satcc": {"tolerate_pct": 0}}},
         ("satcc", "an ACK of nothing ends START of a limited flow"):
             situations.limited_on_a_longer_path(),
+        ("satcc", "a loss ends the wait of a flow that the application limits"):
+            situations.lossy_requests(),
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

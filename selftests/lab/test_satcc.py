@@ -18,8 +18,8 @@ from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
     from_then_on, limited_by_the_receiver, limited_on_a_longer_path, losses_and_marks,
-    lossy_after_a_pause, narrow_return, outage_of_a_limited_flow, policed, restart_from_32, short_fades,
-    slower_after_an_outage, without_sack_after_a_pause)
+    lossy_after_a_pause, lossy_requests, narrow_return, outage_of_a_limited_flow, policed,
+    restart_from_32, short_fades, slower_after_an_outage, without_sack_after_a_pause)
 
 pytestmark = pytest.mark.lab
 
@@ -73,6 +73,15 @@ def test_a_loss_ends_the_start_of_a_flow_that_the_receiver_limits(lab, geo):
                            (call for call in flow_calls if call.lost)))
     later = [call for call in lossy if call.t_ns > lossy[0].t_ns + 4 * 600e6]
     assert len(later) > 10 and all(call.new.mode == ALONE for call in later)
+
+
+def test_a_loss_leaves_the_estimate_of_a_flow_that_the_application_limits(lab, geo):
+    """It has not filled cwnd yet, so the next full window is still to be measured after the losses."""
+    _, flow_calls = play(lab, geo, **lossy_requests())
+    before = list(takewhile(lambda call: call.call != SET_STATE or call.arg != LOSS, flow_calls))
+    assert before[-1].lost > 1
+    assert all(call.new.mode == START and call.new.train == 0 for call in before)
+    assert not any(call.pacing_status for call in before)
 
 
 def test_a_queue_of_acks_does_not_end_the_start(lab, geo):

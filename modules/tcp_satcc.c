@@ -567,12 +567,18 @@ static void satcc_reacted(struct sock *sk, struct satcc *ca)
 	ca->epoch.cut_seq = tcp_sk(sk)->snd_nxt;
 }
 
-/* Has W been cut to 70 % for segments of which some are not yet acknowledged? A mark or a timeout
- * may be of the same segments. A cut for losses that p explains is smaller, and answers neither.
+/* Has W been cut to 70 % since this byte was sent? A cut for losses that p explains is smaller,
+ * and answers neither a mark nor a timeout.
  */
-static bool satcc_has_cut(const struct sock *sk, const struct satcc *ca)
+static bool satcc_has_cut(const struct satcc *ca, u32 seq)
 {
-	return ca->mode != SATCC_START && ca->cut && before(tcp_sk(sk)->snd_una, ca->epoch.cut_seq);
+	return ca->mode != SATCC_START && ca->cut && before(seq, ca->epoch.cut_seq);
+}
+
+/* Has W been cut since the byte was sent that this ACK acknowledges? The ACK may echo its mark. */
+static bool satcc_has_cut_acked(const struct sock *sk, const struct satcc *ca)
+{
+	return satcc_has_cut(ca, tcp_sk(sk)->snd_una - 1);
 }
 
 /* Congestion: cut W as CUBIC does, with fast convergence. */
@@ -1144,8 +1150,8 @@ static void satcc_start_round(struct satcc *ca, const struct rate_sample *rs)
 /* Keep the last cut close enough for before(). */
 static void satcc_follow_cut(const struct tcp_sock *tp, struct satcc_epoch *epoch)
 {
-	if (!before(tp->snd_una, epoch->cut_seq))
-		epoch->cut_seq = tp->snd_una;
+	if (after(tp->snd_una, epoch->cut_seq))
+		epoch->cut_seq = tp->snd_una - 1;
 	if (tp->delivered - epoch->cut_delivered > SATCC_CUT_FAR)
 		epoch->cut_delivered = tp->delivered - SATCC_CUT_FAR;
 }
@@ -1343,7 +1349,7 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 	}
 	satcc_update_bw(ca, rs);
 	if (ca->ece && !ca->marked && inet_csk(sk)->icsk_ca_state > TCP_CA_CWR &&
-	    !satcc_has_cut(sk, ca))
+	    !satcc_has_cut_acked(sk, ca))
 		satcc_mark(sk, ca);
 	if (ca->min_rtt_us) {
 		queue_us = satcc_queue_us(ca);
@@ -1426,7 +1432,7 @@ static void satcc_timeout(struct sock *sk, struct satcc *ca)
 	if (!satcc_is_timeout(sk, ca->reduced))
 		return;
 	ca->quiet_rounds = 0;
-	if (!ca->reduced && satcc_has_cut(sk, ca))
+	if (!ca->reduced && satcc_has_cut(ca, tcp_sk(sk)->snd_una))
 		return;
 	satcc_congestion(sk, ca);
 	if (ca->reduced || !ca->epoch.prior_w)
@@ -1438,9 +1444,10 @@ static void satcc_timeout(struct sock *sk, struct satcc *ca)
 /* Called before the state changes. CWR means a mark or a full queue on this host. CWR also
  * follows a tail loss that a tail loss probe has repaired, and then ends within the same ACK.
  *
- * The receiver echoes a mark until the core has entered CWR. In Recovery satcc_main() cuts W for
- * the mark, and after it the core enters CWR for the same one. Its echoes may outlast the segments
- * that were in flight at the cut, so marked is set.
+ * The receiver echoes a mark until it has data with CWR, which the core queues as it enters CWR,
+ * Recovery or Loss. In Recovery satcc_main() cuts W for the mark, and after it the core enters CWR
+ * for the same one. Its echoes may outlast the segments that were in flight at the cut, so marked
+ * is set.
  */
 static void satcc_set_state(struct sock *sk, u8 new_state)
 {
@@ -1450,8 +1457,8 @@ static void satcc_set_state(struct sock *sk, u8 new_state)
 		satcc_timeout(sk, ca);
 	else if (new_state <= TCP_CA_Disorder)
 		ca->marked = false;
-	else if (ca->ece && satcc_has_cut(sk, ca))
-		ca->marked = true;
+	else if (ca->ece && satcc_has_cut_acked(sk, ca))
+		ca->marked |= new_state == TCP_CA_CWR;
 	else if ((ca->ece && !ca->marked) ||
 		 (new_state == TCP_CA_CWR && (!ca->in_ack || !satcc_is_quiet(ca))))
 		satcc_mark(sk, ca);

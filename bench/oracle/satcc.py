@@ -193,9 +193,13 @@ class Satcc(Control):
     def reacted(self, call) -> None:
         self.epoch_cut_delivered, self.epoch_cut_seq = call.delivered_old, call.snd_nxt
 
-    def has_cut(self, call) -> bool:
-        """Has W been cut to 70 % for segments that are not all acknowledged yet?"""
-        return self.mode != START and bool(self.cut) and is_before(call.snd_una, self.epoch_cut_seq)
+    def has_cut(self, seq: int) -> bool:
+        """Has W been cut to 70 % since this byte was sent?"""
+        return self.mode != START and bool(self.cut) and is_before(seq, self.epoch_cut_seq)
+
+    def has_cut_acked(self, call) -> bool:
+        """Has W been cut since the byte was sent that the ACK acknowledges?"""
+        return self.has_cut(call.snd_una - 1)
 
     def congestion(self, call) -> None:
         if self.mode == START:
@@ -529,8 +533,8 @@ class Satcc(Control):
 
     def follow_cut(self, call) -> None:
         """Keep the place of the last cut within the reach of is_before()."""
-        if not is_before(call.snd_una, self.epoch_cut_seq):
-            self.epoch_cut_seq = call.snd_una
+        if is_before(self.epoch_cut_seq, call.snd_una):
+            self.epoch_cut_seq = (call.snd_una - 1) & U32
         if (call.delivered_old - self.epoch_cut_delivered) & U32 > CUT_FAR:
             self.epoch_cut_delivered = (call.delivered_old - CUT_FAR) & U32
 
@@ -630,7 +634,7 @@ class Satcc(Control):
                 self.decay(call)
                 decayed = True
         self.measure(call)
-        if self.ece and not self.marked and call.ca_state_old > CWR and not self.has_cut(call):
+        if self.ece and not self.marked and call.ca_state_old > CWR and not self.has_cut_acked(call):
             self.mark(call)
         if self.min_rtt_us:
             self.losses(call)
@@ -678,7 +682,7 @@ class Satcc(Control):
         if not is_timeout(call, self.reduced):
             return
         self.quiet_rounds = 0
-        if not self.reduced and self.has_cut(call):
+        if not self.reduced and self.has_cut(call.snd_una):
             return
         self.congestion(call)
         if self.reduced or not self.epoch_prior_w:
@@ -692,8 +696,8 @@ class Satcc(Control):
             self.timeout(call)
         elif new <= DISORDER:
             self.marked = 0
-        elif self.ece and self.has_cut(call):
-            self.marked = 1
+        elif self.ece and self.has_cut_acked(call):
+            self.marked |= int(new == CWR)
         elif self.ece and not self.marked or new == CWR and (not self.in_ack or not self.is_quiet()):
             self.mark(call)
         elif new == RECOVERY:

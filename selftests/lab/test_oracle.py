@@ -298,7 +298,7 @@ MUTANTS = {
         ("START of a limited flow ignores losses", "modules/tcp_satcc.c",
          "(tp->app_limited && !quiet))", "false)"),
         ("a mark cuts for the window of a loss", "modules/tcp_satcc.c",
-         "TCP_CA_CWR &&\n\t    !satcc_has_cut(sk, ca))", "TCP_CA_CWR)"),
+         "TCP_CA_CWR &&\n\t    !satcc_has_cut_acked(sk, ca))", "TCP_CA_CWR)"),
         ("a cut that p explains answers a mark", "modules/tcp_satcc.c",
          "ca->cut = false;", ";"),
         ("each pause takes a quarter of W", "modules/tcp_satcc.c",
@@ -373,7 +373,7 @@ MUTANTS = {
         ("a queue ends START of a limited flow", "modules/tcp_satcc.c",
          "queue && rs->delivered > 0 && !rs->is_app_limited", "queue"),
         ("a mark in Recovery cuts again after it", "modules/tcp_satcc.c",
-         "else if (ca->ece && satcc_has_cut(sk, ca))", "else if (false)"),
+         "else if (ca->ece && satcc_has_cut_acked(sk, ca))", "else if (false)"),
         ("a pause leaves ten segments", "modules/tcp_satcc.c",
          "least = min(cwnd, satcc_initial_window(sk))", "least = min(cwnd, 10U)"),
         ("without SACK a loss cuts twice", "modules/tcp_satcc.c",
@@ -383,6 +383,8 @@ MUTANTS = {
          "queue && rs->delivered > 0 && !rs->is_app_limited", "queue && !rs->is_app_limited"),
         ("a loss ends the wait of a flow that the application limits", "modules/tcp_satcc.c",
          "(ca->train == SATCC_TRAIN_COLLECT || !tp->app_limited)", "true"),
+        ("the ACK of the last byte before a cut is of a new mark", "modules/tcp_satcc.c",
+         "satcc_has_cut(ca, tcp_sk(sk)->snd_una - 1);", "satcc_has_cut(ca, tcp_sk(sk)->snd_una);"),
     ],
 }
 
@@ -512,6 +514,8 @@ def alone(fault):
             situations.limited_on_a_longer_path(),
         ("satcc", "a loss ends the wait of a flow that the application limits"):
             situations.lossy_requests(),
+        ("satcc", "the ACK of the last byte before a cut is of a new mark"): {
+            "hop": situations.losses_and_marks(3, 3), "seconds": 40, "sender": ECN, "receiver": ECN},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

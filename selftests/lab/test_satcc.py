@@ -2,7 +2,7 @@
 """satcc in a real kernel, over real paths: what it does at an ACK, by the witness's records."""
 
 import dataclasses
-from itertools import takewhile
+import itertools
 
 import numpy as np
 import pytest
@@ -44,6 +44,12 @@ def cuts(flow_calls):
             if call.new.w < call.old.w * 9 // 10 and call.old.mode != START]
 
 
+def until_a_timeout(flow_calls):
+    """The calls before the first timeout, which ends START."""
+    return list(itertools.takewhile(
+        lambda call: call.call != SET_STATE or call.arg != LOSS, flow_calls))
+
+
 def test_a_transfer_drops_nothing(lab, geo):
     """1 MB alone on a clean path: W is the bandwidth-delay product of 100 segments after three ACKs, the
     queue of another 100 is never full, and of the 6.2 s the transfer may take 5.38 are the path's."""
@@ -69,8 +75,7 @@ def test_a_loss_ends_the_start_of_a_flow_that_the_receiver_limits(lab, geo):
     limited = [call for call in acks(flow_calls) if not call.lost][-1]
     assert limited.new.mode == START and not limited.cwnd_limited
     assert limited.in_flight < limited.cwnd // 2
-    lossy = list(takewhile(lambda call: call.call != SET_STATE or call.arg != LOSS,     # ends it too
-                           (call for call in flow_calls if call.lost)))
+    lossy = [call for call in until_a_timeout(flow_calls) if call.lost]
     later = [call for call in lossy if call.t_ns > lossy[0].t_ns + 4 * 600e6]
     assert len(later) > 10 and all(call.new.mode == ALONE for call in later)
 
@@ -78,7 +83,7 @@ def test_a_loss_ends_the_start_of_a_flow_that_the_receiver_limits(lab, geo):
 def test_a_loss_leaves_the_estimate_of_a_flow_that_the_application_limits(lab, geo):
     """It has not filled cwnd yet, so the next full window is still to be measured after the losses."""
     _, flow_calls = play(lab, geo, **lossy_requests())
-    before = list(takewhile(lambda call: call.call != SET_STATE or call.arg != LOSS, flow_calls))
+    before = until_a_timeout(flow_calls)
     assert before[-1].lost > 1
     assert all(call.new.mode == START and call.new.train == 0 for call in before)
     assert not any(call.pacing_status for call in before)
@@ -144,19 +149,21 @@ def test_losses_in_slow_start_are_compared_with_cwnd(lab, geo):
     assert lossy and max(call.cwnd for call in lossy) <= 40
 
 
-@pytest.mark.parametrize("loss_pct", [40, 10])
-def test_no_tolerance_cuts_once_in_a_round_trip(lab, geo, loss_pct):
+def test_no_tolerance_cuts_once_in_a_round_trip(lab, geo):
     """With tolerate_pct=0, in slow start after a pause and after a timeout, ACKs of segments sent before
     the last cut report losses too.  W stays at them."""
-    _, flow_calls = play(lab, geo, {"tcp_satcc": {"tolerate_pct": 0}}, **lossy_after_a_pause(loss_pct))
-    cut_delivered, late = None, []
-    for call in flow_calls:
-        if call.call == CONG_CONTROL and call.rs_losses > 0 and call.rs_delivered > 0 and \
-                cut_delivered and call.rs_prior_delivered < cut_delivered:
-            late.append(call)
-        if call.call in (CONG_CONTROL, SET_STATE) and call.new.w < call.old.w:
-            cut_delivered = call.delivered
-    assert any(call.old.ramp for call in late)
+    late = []
+    for loss_pct, seed in itertools.product((40, 10), (1, 2, 3)):
+        _, flow_calls = play(lab, geo, {"tcp_satcc": {"tolerate_pct": 0}}, seed=seed,
+                             **lossy_after_a_pause(loss_pct))
+        cut_delivered = None
+        for call in flow_calls:
+            if call.call == CONG_CONTROL and call.rs_losses > 0 and call.rs_delivered > 0 and \
+                    cut_delivered and call.rs_prior_delivered < cut_delivered:
+                late.append(call)
+            if call.call in (CONG_CONTROL, SET_STATE) and call.new.w < call.old.w:
+                cut_delivered = call.delivered
+    assert len([call for call in late if call.old.ramp]) > 2
     for call in late:
         assert call.new.w >= call.old.w, call
 
@@ -641,7 +648,9 @@ def test_smaller_segments_keep_the_bytes(lab, geo):
     for before, after in ((call.old.w, call.new.w), (call.old.epoch_w_max, call.new.epoch_w_max),
                           (call.old.epoch_prior_w, call.new.epoch_prior_w)):
         assert before * 1448 // mss <= after <= before * 1448 // mss + 2, call
-    assert abs(call.new.bw_1 * mss / (call.old.bw_1 * 1448) - 1) < 0.001, call
+    # The ACK may begin a round trip.
+    old_bw = call.old.bw_1 if call.new.round_delivered == call.old.round_delivered else call.old.bw_0
+    assert abs(call.new.bw_1 * mss / (old_bw * 1448) - 1) < 0.001, call
 
 
 def test_the_pacing_rate_follows_the_window(lab, geo):

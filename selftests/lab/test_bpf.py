@@ -178,6 +178,15 @@ cat /proc/sys/net/ipv4/tcp_available_congestion_control
 """
 
 
+HIDING = """\
+mount -t securityfs none /sys/kernel/security
+cat /sys/kernel/security/lockdown
+mount -t bpf none /sys/fs/bpf
+./satcc-bpf load satcc.bpf.o; echo "object: $?"
+cat /proc/sys/net/ipv4/tcp_available_congestion_control
+"""
+
+
 @pytest.mark.long
 def test_a_kernel_that_is_locked_down_refuses_the_module_and_loads_the_object(objects):
     """No key of this kernel has signed the module."""
@@ -192,6 +201,17 @@ def test_a_kernel_that_is_locked_down_refuses_the_module_and_loads_the_object(ob
     assert "ibk" in lines[-1].split()
     free = once.printed(guest.vmlinuz, guest.initramfs, files).splitlines()
     assert "[none] integrity confidentiality" in free and "module: 0" in free
+
+
+@pytest.mark.long
+def test_a_kernel_that_hides_its_memory_loads_satcc(objects):
+    """It has no helper that reads the route's initial window."""
+    guest = image.build(KERNEL)
+    files = {"run": HIDING.encode(), **bpf.files(objects, "satcc"),
+             "satcc-bpf": image.build_helper("satcc-bpf").read_bytes()}
+    lines = once.printed(guest.vmlinuz, guest.initramfs, files, "lockdown=confidentiality").splitlines()
+    assert "none integrity [confidentiality]" in lines and "object: 0" in lines
+    assert "satcc" in lines[-1].split()
 
 
 def test_loader_loads_lists_unloads_and_refuses(lab, objects, tmp_path):

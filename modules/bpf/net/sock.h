@@ -17,13 +17,19 @@
 #define __sk_dst_get(sk)	((sk)->sk_dst_cache)
 #define RTAX_INITCWND		11
 
-/* Returns a route's metric, 0 = not set. The lowest two bits of _metrics are flags. */
+/* Set by the loader. If 0, the verifier does not look at the call of the helper. */
+extern int CONFIG_SATCC_READ_KERNEL __kconfig __weak;
+
+/* Returns a route's metric, 0 = not set. The lowest two bits of _metrics are flags. A kernel that
+ * is locked down for confidentiality has no such helper; there no metric is set.
+ */
 static inline u32 dst_metric(const struct dst_entry *dst, int metric)
 {
 	const u32 *metrics = (const u32 *)(dst->_metrics & ~3UL);
 	u32 value = 0;
 
-	bpf_probe_read_kernel(&value, sizeof(value), metrics + metric - 1);
+	if (CONFIG_SATCC_READ_KERNEL)
+		bpf_probe_read_kernel(&value, sizeof(value), metrics + metric - 1);
 
 	return value;
 }

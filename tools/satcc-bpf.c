@@ -801,13 +801,15 @@ static unsigned int cong_control_arguments(void)
 static void describe_kernel(char *text, size_t size)
 {
 	struct timespec tick = {};
+	int reads;
 	long hz = 0;
 
 	if (!clock_getres(CLOCK_REALTIME_COARSE, &tick) && tick.tv_nsec > 0)
 		hz = (1000000000 + tick.tv_nsec / 2) / tick.tv_nsec;
-	snprintf(text, size, "CONFIG_HZ=%ld\nCONFIG_SATCC_CONG_CONTROL_ARGS=%u\n"
-		 "CONFIG_SATCC_READ_KERNEL=%d\n", hz, cong_control_arguments(),
-		 libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_probe_read_kernel, NULL) == 1);
+	reads = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_probe_read_kernel, NULL);
+	snprintf(text, size,
+		 "CONFIG_HZ=%ld\nCONFIG_SATCC_CONG_CONTROL_ARGS=%u\nCONFIG_SATCC_READ_KERNEL=%d\n",
+		 hz, cong_control_arguments(), reads == 1);
 }
 
 static int do_load(char **words)

@@ -795,21 +795,43 @@ static unsigned int cong_control_arguments(void)
 	return arguments;
 }
 
+/* Returns whether a program may call bpf_probe_read_kernel(), which lockdown=confidentiality
+ * forbids. libbpf_probe_bpf_helper() knows only the messages of older kernels, so this loads a
+ * program with the call: it reads 8 bytes from address 0 to its stack.
+ */
+static bool may_read_kernel(void)
+{
+	const struct bpf_insn program[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_1, .src_reg = BPF_REG_10 },
+		{ .code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_1, .imm = -8 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_2, .imm = 8 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_3 },
+		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_probe_read_kernel },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, NULL, "GPL", program,
+			       sizeof(program) / sizeof(program[0]), NULL);
+
+	if (fd >= 0)
+		close(fd);
+
+	return fd >= 0;
+}
+
 /* Writes the properties of the running kernel that the programs need before they are verified, as
  * lines of a kernel's configuration. The coarse clocks have a resolution of one tick.
  */
 static void describe_kernel(char *text, size_t size)
 {
 	struct timespec tick = {};
-	int reads;
 	long hz = 0;
 
 	if (!clock_getres(CLOCK_REALTIME_COARSE, &tick) && tick.tv_nsec > 0)
 		hz = (1000000000 + tick.tv_nsec / 2) / tick.tv_nsec;
-	reads = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_probe_read_kernel, NULL);
 	snprintf(text, size,
 		 "CONFIG_HZ=%ld\nCONFIG_SATCC_CONG_CONTROL_ARGS=%u\nCONFIG_SATCC_READ_KERNEL=%d\n",
-		 hz, cong_control_arguments(), reads == 1);
+		 hz, cong_control_arguments(), may_read_kernel());
 }
 
 static int do_load(char **words)

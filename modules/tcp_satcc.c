@@ -57,8 +57,9 @@
  *   most of a round trip lost   while q < thr, as behind a policer, two round trips and more after
  *                               the last cut: W becomes what the path passes, and then W *= 0.7;
  *                               in an outage it is W *= 0.7 alone
- *   ECN mark, local drop        W *= 0.7 at any q; HOLD does not cut in that round trip
- *   timeout                     W *= 0.7, unless the recovery before has cut it; cwnd grows to W by
+ *   ECN mark, local drop        W *= 0.7 at any q; HOLD does not cut in that round trip. A mark of
+ *                               what was in flight at the last W *= 0.7 changes nothing
+ *   timeout                     W *= 0.7, unless the reduction before has; cwnd grows to W by
  *                               slow start, from in flight + 1; after two round trips without a
  *                               queue it jumps to W/2
  *
@@ -169,7 +170,7 @@ struct satcc_epoch {
 	u32	k_ms:21,		/* time from begin_ms until W is w_max again */
 		unearned:11;		/* delivered segments for which W has not grown */
 	u32	cut_delivered;		/* tp->delivered at the last cut */
-	u32	cut_seq;		/* tp->snd_nxt at the last cut */
+	u32	cut_seq;		/* tp->snd_nxt at the last cut, or if later snd_una - 1 */
 	u32	prior_w;		/* W before the core's reduction, for undo; 0 = none */
 	u32	prior_w_max;		/* w_max before it */
 	u32	held_w;			/* W when HOLD, or a steady RTT, began */
@@ -567,6 +568,14 @@ static void satcc_reacted(struct sock *sk, struct satcc *ca)
 	ca->epoch.cut_seq = tcp_sk(sk)->snd_nxt;
 }
 
+/* Undo satcc_reacted(): nothing that was in flight has been answered. */
+static void satcc_forget_cut(const struct tcp_sock *tp, struct satcc *ca)
+{
+	ca->epoch.cut_delivered = tp->delivered - SATCC_CUT_FAR;
+	ca->epoch.cut_seq = tp->snd_una;
+	ca->cut = false;
+}
+
 /* Has W been cut to 70 % since this byte was sent? A cut for losses that p explains is smaller,
  * and answers neither a mark nor a timeout.
  */
@@ -778,15 +787,14 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 pkts = tp->delivered - ca->start.train_delivered, w;
-	bool over = !before(tp->delivered, ca->train_end);
+	bool over = !before(tp->delivered, ca->train_end), lost = rs->losses > 0 || tp->lost_out;
 
-	if ((rs->losses > 0 || tp->lost_out) &&
-	    (ca->train == SATCC_TRAIN_COLLECT || !tp->app_limited)) {
+	if (lost && (ca->train == SATCC_TRAIN_COLLECT || !tp->app_limited)) {
 		satcc_end_train(sk, ca);
 		return;
 	}
 	if (ca->train == SATCC_TRAIN_WAIT) {
-		if (tcp_is_cwnd_limited(sk))
+		if (!lost && tcp_is_cwnd_limited(sk))
 			satcc_begin_train(sk, ca, rs);
 		return;
 	}
@@ -951,8 +959,8 @@ static void satcc_share(struct satcc *ca)
 }
 
 /* React to lost segments. prior_delivered: tp->delivered when the segment was sent that the
- * ACK reporting the loss acknowledges; without SACK it acknowledges none, and this is
- * tp->delivered - 1, which is before a cut at this ACK. acked: segments that the ACK delivers;
+ * ACK reporting the loss acknowledges; if it acknowledges none, as without SACK, this
+ * is tp->delivered - 1, which is before a cut at this ACK. acked: segments that the ACK delivers;
  * those of the ACK that begins a round trip are not in tp->delivered - round_delivered.
  *
  * If HOLD has cut W for the queue in this round trip, losses that p explains do not cut it once
@@ -987,8 +995,8 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	if (lost > sent / 2 && !satcc_is_queue(ca))
 		passed = satcc_passed(tp, ca, used, lost, sent);
 	/* React once per round trip, and while p = 0 once per recovery, unless most of a round
-	 * trip is lost. Losses of segments that START sent are ignored, unless tolerate_pct is 0.
-	 * w_max is 0 while W has not been cut.
+	 * trip is lost. Losses of segments that START sent are ignored, unless tolerate_pct is 0;
+	 * w_max is 0 after START.
 	 */
 	if (((tolerates || ca->epoch.w_max) &&
 	     before(prior_delivered, ca->epoch.cut_delivered)) ||
@@ -1397,8 +1405,9 @@ static u32 satcc_ssthresh(struct sock *sk)
 	return max(ca->w, 2U);
 }
 
-/* Undo a reduction, and discard what p learnt from the losses. If slow start was under way,
- * it goes on from the window before.
+/* Undo a reduction, and discard what p learnt from the losses. Marks, losses and timeouts of the
+ * same segments are not answered then. If slow start was under way, it goes on from the window
+ * before.
  */
 static u32 satcc_undo_cwnd(struct sock *sk)
 {
@@ -1410,6 +1419,8 @@ static u32 satcc_undo_cwnd(struct sock *sk)
 	ca->quiet_lost = 0;
 	ca->excess = 0;
 	if (ca->mode != SATCC_START && ca->epoch.prior_w) {
+		if (ca->w < ca->epoch.prior_w)
+			satcc_forget_cut(tp, ca);
 		satcc_set_w(ca, max(ca->w, ca->epoch.prior_w));
 		ca->epoch.w_max = ca->epoch.prior_w_max;
 		satcc_begin_epoch(ca);
@@ -1421,7 +1432,7 @@ static u32 satcc_undo_cwnd(struct sock *sk)
 	return max(tcp_snd_cwnd(tp), min(w, tp->prior_cwnd));
 }
 
-/* The core enters Loss. W has been cut already if a recovery with a cut was under way. After a
+/* The core enters Loss. W has been cut already if a reduction with a cut was under way. After a
  * timeout without a queue, PROBE does not wait, unless tolerate_pct is 0.
  */
 static void satcc_timeout(struct sock *sk, struct satcc *ca)
@@ -1452,18 +1463,20 @@ static void satcc_timeout(struct sock *sk, struct satcc *ca)
 static void satcc_set_state(struct sock *sk, u8 new_state)
 {
 	struct satcc *ca = satcc_state(sk);
+	bool answered = ca->ece && satcc_has_cut_acked(sk, ca);
 
 	if (new_state == TCP_CA_Loss)
 		satcc_timeout(sk, ca);
 	else if (new_state <= TCP_CA_Disorder)
 		ca->marked = false;
-	else if (ca->ece && satcc_has_cut_acked(sk, ca))
-		ca->marked |= new_state == TCP_CA_CWR;
-	else if ((ca->ece && !ca->marked) ||
-		 (new_state == TCP_CA_CWR && (!ca->in_ack || !satcc_is_quiet(ca))))
+	else if (!answered &&
+		 ((ca->ece && !ca->marked) ||
+		  (new_state == TCP_CA_CWR && (!ca->in_ack || !satcc_is_quiet(ca)))))
 		satcc_mark(sk, ca);
 	else if (new_state == TCP_CA_Recovery)
 		satcc_recovery_losses(sk, ca);
+	else
+		ca->marked |= answered;
 	ca->reduced = false;
 }
 

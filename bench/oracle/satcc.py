@@ -305,11 +305,12 @@ class Satcc(Control):
         return pkts * self.min_rtt_us // span_us if over and span_us >= HOE_SPAN_US else 0
 
     def follow_train(self, call) -> None:
-        if (call.rs_losses > 0 or call.lost_out) and (self.train == COLLECT or not call.app_limited):
+        lost = call.rs_losses > 0 or call.lost_out > 0
+        if lost and (self.train == COLLECT or not call.app_limited):
             self.end_train()
             return
         if self.train == WAIT:
-            if self.cwnd_in_use(call):
+            if not lost and self.cwnd_in_use(call):
                 self.begin_train(call)
             return
         pkts = (call.delivered_old - self.start_train_delivered) & U32
@@ -670,6 +671,9 @@ class Satcc(Control):
     def undo(self, call):
         self.p_q16, self.quiet_lost, self.excess = self.prior_p_q16, 0, 0
         if self.mode != START and self.epoch_prior_w:
+            if self.w < self.epoch_prior_w:     # forget the cut
+                self.epoch_cut_delivered = (call.delivered_old - CUT_FAR) & U32
+                self.epoch_cut_seq, self.cut = call.snd_una, 0
             self.set_w(max(self.w, self.epoch_prior_w))
             self.epoch_w_max = self.epoch_prior_w_max
             self.begin_epoch()
@@ -697,7 +701,10 @@ class Satcc(Control):
         elif new <= DISORDER:
             self.marked = 0
         elif self.ece and self.has_cut_acked(call):
-            self.marked |= int(new == CWR)
+            if new == RECOVERY:
+                self.recovery_losses(call)
+            else:
+                self.marked = 1
         elif self.ece and not self.marked or new == CWR and (not self.in_ack or not self.is_quiet()):
             self.mark(call)
         elif new == RECOVERY:

@@ -6,6 +6,7 @@ import dataclasses
 from bench.measure import flow_view
 from bench.scenario import scenario
 
+ECN_ON = {"sysctl": {"net.ipv4.tcp_ecn": 1}}
 BURST, EVERY_MS = 10, 3000      # segments that the application writes, at such intervals
 # A line for a scenario's `after`: the sender's counters, for counters().
 COUNT = "in_ns sender cat /proc/net/netstat > $OUT/netstat"
@@ -53,9 +54,9 @@ def limited_by_the_receiver():
 
 
 def lossy_requests():
-    """The application writes 3 segments in a round trip, which do not fill cwnd.  5 % are lost."""
+    """The application writes 2 or 3 segments in a round trip, which do not fill cwnd.  5 % are lost."""
     return {"rate_mbit": 10, "seconds": 20, "loss_pct": 5,
-            "flow": {"write_bytes": 1400, "write_ms": 200}}
+            "flow": {"write_bytes": 1400, "write_ms": 250}}
 
 
 def limited_on_a_longer_path():
@@ -93,6 +94,13 @@ def losses_and_marks(loss_pct, mark_pct):
              "forward": {"rate_mbit": 10, "queue_bdp": 1}},
             {"name": "satellite", "forward": {"delay_ms": 25, "loss_pct": loss_pct}},
             {"name": "terminal", "forward": {"delay_ms": 25, "loss_pct": mark_pct, "ecn": True}}]
+
+
+def late_and_then_marked():
+    """All segments of 1.5 s are 1.7 s late, so a timeout is spurious.  Those after 0.2 s are marked."""
+    return {"rate_mbit": 10, "seconds": 14, "sender": ECN_ON, "receiver": ECN_ON, "change": [
+        from_then_on(8, delay_ms=2000), from_then_on(8.2, delay_ms=2000, loss_pct=100, ecn=True),
+        from_then_on(9.5)]}
 
 
 def restart_from_32():

@@ -300,7 +300,7 @@ MUTANTS = {
         ("a mark cuts for the window of a loss", "modules/tcp_satcc.c",
          "TCP_CA_CWR &&\n\t    !satcc_has_cut_acked(sk, ca))", "TCP_CA_CWR)"),
         ("a cut that p explains answers a mark", "modules/tcp_satcc.c",
-         "ca->cut = false;", ";"),
+         "satcc_reacted(sk, ca);\n\t\tca->cut = false;", "satcc_reacted(sk, ca);"),
         ("each pause takes a quarter of W", "modules/tcp_satcc.c",
          "ca->ramp ? ca->w : ca->w - ca->w / 4", "ca->w - ca->w / 4"),
         ("slow start after idleness grows an unused cwnd", "modules/tcp_satcc.c",
@@ -373,7 +373,7 @@ MUTANTS = {
         ("a queue ends START of a limited flow", "modules/tcp_satcc.c",
          "queue && rs->delivered > 0 && !rs->is_app_limited", "queue"),
         ("a mark in Recovery cuts again after it", "modules/tcp_satcc.c",
-         "else if (ca->ece && satcc_has_cut_acked(sk, ca))", "else if (false)"),
+         "bool answered = ca->ece && satcc_has_cut_acked(sk, ca);", "bool answered = false;"),
         ("a pause leaves ten segments", "modules/tcp_satcc.c",
          "least = min(cwnd, satcc_initial_window(sk))", "least = min(cwnd, 10U)"),
         ("without SACK a loss cuts twice", "modules/tcp_satcc.c",
@@ -385,6 +385,8 @@ MUTANTS = {
          "(ca->train == SATCC_TRAIN_COLLECT || !tp->app_limited)", "true"),
         ("the ACK of the last byte before a cut is of a new mark", "modules/tcp_satcc.c",
          "satcc_has_cut(ca, tcp_sk(sk)->snd_una - 1);", "satcc_has_cut(ca, tcp_sk(sk)->snd_una);"),
+        ("an undone cut has answered a mark", "modules/tcp_satcc.c",
+         "satcc_forget_cut(tp, ca);", ";"),
     ],
 }
 
@@ -516,6 +518,7 @@ def alone(fault):
             situations.lossy_requests(),
         ("satcc", "the ACK of the last byte before a cut is of a new mark"): {
             "hop": situations.losses_and_marks(3, 3), "seconds": 40, "sender": ECN, "receiver": ECN},
+        ("satcc", "an undone cut has answered a mark"): situations.late_and_then_marked(),
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

@@ -1405,9 +1405,9 @@ static u32 satcc_ssthresh(struct sock *sk)
 	return max(ca->w, 2U);
 }
 
-/* Undo a reduction, and discard what p learnt from the losses. Marks, losses and timeouts of the
- * same segments are not answered then. If slow start was under way, it goes on from the window
- * before.
+/* Undo a reduction, and discard what p learnt from the losses. A cut that is undone answers no
+ * mark, loss or timeout of the same segments. If slow start was under way, it goes on from the
+ * window before.
  */
 static u32 satcc_undo_cwnd(struct sock *sk)
 {

@@ -387,6 +387,9 @@ MUTANTS = {
          "satcc_has_cut(ca, tcp_sk(sk)->snd_una - 1);", "satcc_has_cut(ca, tcp_sk(sk)->snd_una);"),
         ("an undone cut has answered a mark", "modules/tcp_satcc.c",
          "satcc_forget_cut(tp, ca);", ";"),
+        ("a loss beside an answered mark has no answer", "modules/tcp_satcc.c",
+         "else if (new_state == TCP_CA_Recovery)",
+         "else if (new_state == TCP_CA_Recovery && !answered)"),
     ],
 }
 
@@ -519,6 +522,9 @@ def alone(fault):
         ("satcc", "the ACK of the last byte before a cut is of a new mark"): {
             "hop": situations.losses_and_marks(3, 3), "seconds": 40, "sender": ECN, "receiver": ECN},
         ("satcc", "an undone cut has answered a mark"): situations.late_and_then_marked(),
+        ("satcc", "a loss beside an answered mark has no answer"): {
+            "hop": situations.losses_and_marks(5, 5), "seconds": 40, "sender": ECN, "receiver": ECN,
+            "modules": {"tcp_satcc": {"tolerate_pct": 0}}},
         ("ibk", "an undo returns half"): reordered,
         ("ibk", "no bound"): {"seconds": 30, "loss_pct": 2, "modules": {"tcp_ibk": {"k": 255}}},
         ("ibk", "credit outlives idle"):

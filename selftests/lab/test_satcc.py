@@ -96,14 +96,14 @@ def test_a_loss_ends_the_start_of_a_flow_that_the_receiver_limits(lab, geo):
 def test_a_loss_leaves_the_estimate_of_a_flow_that_the_application_limits(lab, geo):
     """It has not filled cwnd yet, so the next full window is still to be measured after the losses.
     A run may lose only one segment before a timeout, so there are five."""
-    losses = 0
+    lost = []
     for seed in range(1, 6):
         _, flow_calls = play(lab, geo, seed=seed, **lossy_requests())
         before = until_a_timeout(flow_calls)
-        losses += before[-1].lost
+        lost.append(before[-1].lost)
         assert all(call.new.mode == START and call.new.train == 0 for call in before)
         assert not any(call.pacing_status for call in before)
-    assert losses >= 5
+    assert max(lost) > 1 and sum(lost) >= 5
 
 
 def test_a_queue_of_acks_does_not_end_the_start(lab, geo):

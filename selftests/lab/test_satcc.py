@@ -161,7 +161,7 @@ def test_a_short_fade_is_random(lab, geo):
 def test_losses_in_slow_start_are_compared_with_cwnd(lab, geo):
     """A path loses 40 % after a pause, when W is some 375 segments and cwnd ten.  W is cut when a fifth
     of cwnd is lost: in the median of five runs, because the first losses come by chance.  Until a fifth
-    of W is lost, cwnd would grow to more than 300 segments."""
+    of W is lost, cwnd would grow to some 300 segments."""
     most = []
     for seed in range(1, 6):
         _, flow_calls = play(lab, geo, seed=seed, **lossy_after_a_pause())

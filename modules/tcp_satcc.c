@@ -30,7 +30,8 @@
  *   START    The spacing of the first ACKs gives the bottleneck's rate (hoe.h). W becomes
  *            rate times RTT_min, and the flow is paced. If the ACKs may be bunched, the
  *            estimate waits for all ACKs of the first flight and assumes a longer time.
- *            If all ACKs of a flight arrive within 1 ms, satcc measures the next flight.
+ *            If all ACKs of a flight arrive within 1 ms, satcc measures the next flight,
+ *            unless the estimate assumes a longer time.
  *            Without an estimate W doubles every round trip. START ends when bw has not grown
  *            by a quarter in 3 round trips. When q >= thr, unless the application limits the
  *            flow, START ends if b < 2/5 W; otherwise W stays for a round trip. If the path
@@ -38,9 +39,9 @@
  *            Otherwise START ends.
  *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip and by twice as
  *            much in each next one: by at most W/4, up to 5/4 b; from n = 4 on by at most
- *            W/2, up to 2 b. In a flow that had a loss in a queue, W grows as in CUBIC for 16
- *            round trips after each queue, if that is slower. If tolerate_pct is 0, it always
- *            does so after the first loss.
+ *            W/2, up to 2 b. In a flow that was cut for a loss or a mark, W grows as in CUBIC
+ *            for 16 round trips after each queue, if that is slower. If tolerate_pct is 0, it
+ *            always does so after the first loss.
  *   HOLD     W does not grow. Every second round trip W is cut to what leaves a queue of
  *            thr / 2, but by at most 30 %, and to no less than four segments. If the RTT
  *            grows meanwhile by queue_ms and by thr, or the queue drops segments although the
@@ -50,7 +51,8 @@
  *   loss while q < thr / 2      random: W stays, p is updated. If a round trip loses more
  *                               than twice tolerate_pct: W *= 0.7. If 256 segments, and a
  *                               round trip (768 at most), lose more than tolerate_pct: as any
- *                               other loss
+ *                               other loss. While p = 0 the first loss ends these 256
+ *                               early, and is one of 100 segments at least
  *   other loss that p explains  W is cut as in HOLD, though also below four segments. If HOLD has
  *                               cut it in this round trip, it is not cut again. PROBE waits
  *   any other loss              W *= 0.7
@@ -60,8 +62,8 @@
  *   ECN mark, local drop        W *= 0.7 at any q; HOLD does not cut in that round trip. A mark of
  *                               what was in flight at the last W *= 0.7 changes nothing
  *   timeout                     W *= 0.7, unless the reduction before has; cwnd grows to W by
- *                               slow start, from in flight + 1; after two round trips without a
- *                               queue it jumps to W/2
+ *                               slow start, from in flight + 1; if Loss lasts for two round trips
+ *                               without a queue, it then jumps to W/2
  *
  * In slow start after idle, or after Loss, these rules compare losses with cwnd, and cut cwnd, in
  * place of W. If twice what the path delivers in a round trip is less than cwnd, they use that.
@@ -74,12 +76,12 @@
  * most of a round trip without a queue, the flow reacts again.
  *
  * If more than W is in flight, five segments leave for every eight delivered, and an ACK that
- * reports a loss releases at least one segment. If W *= 0.7 applied at once, nothing could
- * leave until 30 % of the flight were acknowledged; the retransmission timer expired before
- * that, 0.2 s after the first dupack at 600 ms. The pacing rate is
- * net.ipv4.tcp_pacing_ss_ratio percent of W / srtt in START, else tcp_pacing_ca_ratio. In
- * SHARED a W of 16 segments and more is not paced, except by fq or SO_MAX_PACING_RATE: ACKs
- * clock the flow, as they clock CUBIC.
+ * reports a loss releases at least one segment, but not while cwnd grows by slow start. If
+ * W *= 0.7 applied at once, nothing could leave until 30 % of the flight were acknowledged; the
+ * retransmission timer expired before that, 0.2 s after the first dupack at 600 ms. The pacing
+ * rate is net.ipv4.tcp_pacing_ss_ratio percent of W / srtt in START, else tcp_pacing_ca_ratio.
+ * In SHARED a W of 16 segments and more is paced only in slow start, by fq or by
+ * SO_MAX_PACING_RATE: ACKs clock the flow, as they clock CUBIC.
  *
  * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts W three
  * times before its sixth round trip, to a third. If the RTT then differs from that of the
@@ -301,8 +303,8 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 /* The least W at the end of START: the initial window of RFC 6928. */
 #define SATCC_W_START		10
 
-/* After a timeout, this many round trips without a queue show that the path is back, and cwnd
- * jumps to W/2, paced. With 1 s of outage each 15 s, at 10 Mbit/s and 600 ms, where slow start
+/* After a timeout, this many round trips without a queue show that the path is back, and in Loss
+ * cwnd jumps to W/2, paced. With 1 s of outage each 15 s, at 10 Mbit/s and 600 ms, where slow start
  * takes nine round trips, a flow gets 7.12 Mbit/s with the jump and 5.74 without (lab).
  */
 #define SATCC_JUMP_ROUNDS	2
@@ -321,12 +323,13 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_PROBE_US		25000
 #define SATCC_PROBE_FAST	4
 
-/* In a flow that had a loss in a queue, W grows as in CUBIC for this many round trips without a
- * queue before PROBE. With a queue of 0.1 BDP, CUBIC beside satcc gets of 10 Mbit/s at 40 and 250
- * ms: 3.2 and 2.6 with 16, 2.7 and 1.4 with 8, .9 and .4 with 0. Alone with 1 % random loss
- * a satcc flow gets 9.0, 9.0 and 8.9 (simulator). If tolerate_pct is 0, PROBE does not follow.
- * Behind a policer no RTT shows a queue, and PROBE doubles W: with a bucket of 50 ms, at 10
- * Mbit/s and 40 ms, it makes the policer drop 9 % of the segments instead of 1 % (lab).
+/* In a flow that was cut for a loss or a mark, W grows as in CUBIC for this many round trips
+ * without a queue before PROBE. With a queue of 0.1 BDP, CUBIC beside satcc gets of 10 Mbit/s at
+ * 40 and 250 ms: 3.2 and 2.6 with 16, 2.7 and 1.4 with 8, .9 and .4 with 0. Alone with 1 %
+ * random loss a satcc flow gets 9.0, 9.0 and 8.9 (simulator). If tolerate_pct is 0, PROBE does
+ * not follow. Behind a policer no RTT shows a queue, and PROBE doubles W: with a bucket of 50
+ * ms, at 10 Mbit/s and 40 ms, it makes the policer drop 9 % of the segments instead of 1 %
+ * (lab).
  */
 #define SATCC_WAIT_ROUNDS	16
 
@@ -500,8 +503,9 @@ static void satcc_end_block(struct satcc *ca)
 
 /* Add an RTT sample; <= 0 means none, because a retransmission made it ambiguous. RTT_min
  * comes from data only, because a SYN crosses the bottleneck faster, and is no older than
- * the core's. RTT_min takes the larger of two consecutive samples: when 1 % of the segments
- * overtook the others by 300 ms, they set RTT_min otherwise (0.45 of 2 Mbit/s).
+ * the core's; a flow that another policy began has the core's, SYN included. RTT_min takes the
+ * larger of two consecutive samples: when 1 % of the segments overtook the others by 300 ms,
+ * they set RTT_min otherwise (0.45 of 2 Mbit/s).
  */
 static void satcc_update_rtt(struct sock *sk, struct satcc *ca, long rtt_us)
 {
@@ -643,7 +647,7 @@ static u32 satcc_cbrt(u64 x)
 }
 
 /* Returns the segments per RTT by which CUBIC grows now: up to the larger of its cubic
- * window one RTT from now and its Reno-friendly window now, but by at most half of W.
+ * window RTT_min from now and its Reno-friendly window now, but by at most half of W.
  */
 static u32 satcc_cubic_step(const struct tcp_sock *tp, struct satcc *ca)
 {
@@ -776,12 +780,12 @@ static u32 satcc_train_w(const struct satcc *ca, u32 pkts, bool over)
 	return div_u64((u64)pkts * ca->min_rtt_us, span_us);
 }
 
-/* Measure the spacing of the train's ACKs. If they took less than SATCC_HOE_MIN_SPAN_US, the
- * next flight, of twice as many segments, is the next train, up to hoe.h's 32 ACKs of 64
- * segments. With the first train only, 100 MB at 250 Mbit/s and 650 ms take 12.3 s instead of
- * 10.8 (lab). A loss ends this, also before a train: a flow that the receiver limits may never
- * fill a window, and START ignores losses. A flow that the application limits keeps waiting. In it
- * a loss in a queue ends START.
+/* Measure the spacing of the train's ACKs. If they took less than SATCC_HOE_MIN_SPAN_US, also
+ * with the jitter if they may be bunched, the next flight, of twice as many segments, is the
+ * next train, up to hoe.h's 32 ACKs of 64 segments. With the first train only, 100 MB at 250
+ * Mbit/s and 650 ms take 12.3 s instead of 10.8 (lab). A loss ends this, also before a train: a
+ * flow that the receiver limits may never fill a window, and START ignores losses. A flow that
+ * the application limits keeps waiting. In it a loss in a queue ends START.
  */
 static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
@@ -960,8 +964,9 @@ static void satcc_share(struct satcc *ca)
 
 /* React to lost segments. prior_delivered: tp->delivered when the segment was sent that the
  * ACK reporting the loss acknowledges; if it acknowledges none, as without SACK, this
- * is tp->delivered - 1, which is before a cut at this ACK. acked: segments that the ACK delivers;
- * those of the ACK that begins a round trip are not in tp->delivered - round_delivered.
+ * is tp->delivered - 1, which is before a cut at this ACK; as a recovery begins, tp->delivered.
+ * acked: segments that the ACK delivers; those of the ACK that begins a round trip are not in
+ * tp->delivered - round_delivered.
  *
  * If HOLD has cut W for the queue in this round trip, losses that p explains do not cut it once
  * more. Otherwise a flow that starts without an estimate at 100 Mbit/s and 520 ms with 5 % of
@@ -985,7 +990,7 @@ static void satcc_answer(struct sock *sk, struct satcc *ca, u32 prior_delivered,
 	bool queue, tolerates = satcc_param(tolerate_pct);
 
 	/* START overshoots, and ends by what its round trips deliver. Those of a flow that the
-	 * application limits say nothing, so there a loss ends it.
+	 * application limits say nothing, so there a loss that is not random ends it.
 	 */
 	if (ca->mode == SATCC_START) {
 		if (!tolerates || (tp->app_limited && !quiet))
@@ -1040,8 +1045,9 @@ static void satcc_losses(struct sock *sk, struct satcc *ca, const struct rate_sa
 
 /* Called when a recovery begins. A loss that RACK's timer has detected comes without an ACK,
  * so this counts it, as one segment. Those that the timer detects later in the recovery are in
- * no callback; satcc does not see them. While p = 0 this also reacts for this recovery if an ACK
- * reported the loss during the last one.
+ * no callback; satcc_answer() counts them when an ACK of the same round trip reports a loss, and
+ * p never does. While p = 0 this also reacts for this recovery if an ACK reported the loss
+ * during the last one.
  */
 static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)
 {
@@ -1289,7 +1295,7 @@ static void satcc_pace(struct sock *sk, const struct satcc *ca)
 }
 
 /* In SHARED, ACKs clock the flow; see SATCC_CLOCK_W. Slow start is paced in any mode, because
- * cwnd may jump.
+ * cwnd may jump; after idle it is from the first ACK on.
  */
 static void satcc_set_pacing(struct sock *sk, const struct satcc *ca)
 {
@@ -1432,8 +1438,8 @@ static u32 satcc_undo_cwnd(struct sock *sk)
 	return max(tcp_snd_cwnd(tp), min(w, tp->prior_cwnd));
 }
 
-/* The core enters Loss. W has been cut already if a reduction with a cut was under way. After a
- * timeout without a queue, PROBE does not wait, unless tolerate_pct is 0.
+/* The core enters Loss. W has been cut already if a reduction with a cut was under way. A
+ * timeout without a queue does not make PROBE wait, unless tolerate_pct is 0, or W was cut before.
  */
 static void satcc_timeout(struct sock *sk, struct satcc *ca)
 {

@@ -115,7 +115,7 @@
  *   little, because it keeps the queue short.
  * - At 600 ms it may not get its share beside CUBIC in a queue of 2 to 4 BDP. From 100 ms on it
  *   may not leave Reno its share. Both happen to CUBIC in its place too. At 600 ms it may have two
- *   shares beside four CUBIC flows in a queue of half a BDP, because it starts with more.
+ *   shares beside four CUBIC flows in a queue of half a BDP, probably because it starts with more.
  *
  * The comment of each constant gives the reason for its value. "Simulator" is a program
  * with one drop-tail queue and this file compiled into it. A figure with "lab" is of the build

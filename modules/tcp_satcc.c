@@ -278,7 +278,7 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 /* The least W that is not paced in SHARED. Paced segments come one by one. In a full queue they
  * find room more often than CUBIC's pairs, which an ACK releases. At 25 and 100 ms a paced flow
  * has 1.47 and 1.35 of an equal share beside one CUBIC flow, and 1.39 and 1.70 beside four.
- * Without pacing it has 1.07 and 1.07, and 1.22 and 1.00. A small W is paced, because pairs are
+ * Without pacing it has 1.03 and 1.06, and 1.23 and 1.03. A small W is paced, because pairs are
  * coarse there: without pacing at any W, Jain's index of ten flows at 10 Mbit/s and 40 ms is .64,
  * and with 16 it is .99 (lab, queue of 1 BDP; beside CUBIC the ACKs have jitter).
  */

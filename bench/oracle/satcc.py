@@ -272,7 +272,8 @@ class Satcc(Control):
         srtt_us = max(call.srtt_us8 // 8, 1) if call.srtt_us8 else 0
         self.train = COLLECT
         if not self.start_hoe_points:
-            self.train_jitter_us = abs(srtt_us - call.rtt_us) * 8 // 7 if call.rtt_us > 0 else 0
+            known = call.rtt_us > 0 and not call.total_retrans
+            self.train_jitter_us = abs(srtt_us - call.rtt_us) * 8 // 7 if known else 0
         self.train_end = (call.delivered_old + call.in_flight_old) & U32
         self.start_t0_us, self.start_train_delivered = call.mstamp_us & U32, call.delivered_old
         self.points = [(0, 0)]
@@ -315,14 +316,18 @@ class Satcc(Control):
             return
         pkts = (call.delivered_old - self.start_train_delivered) & U32
         over = not is_before(call.delivered_old, self.train_end)
-        if not self.add_point((call.mstamp_us - self.start_t0_us) & U32, pkts):
+        later = is_before(self.train_end, call.delivered_old)       # an ACK of the next flight
+        t_us = (call.mstamp_us - self.start_t0_us) & U32
+        if pkts > HOE_PKTS or not later and not self.add_point(t_us, pkts):
             self.end_train()
-        elif w := self.train_w(pkts, over):
+        elif w := self.train_w(pkts - call.rs_acked_sacked if later else pkts, over):
             self.run(call, max(w, self.w))
-        elif over and self.start_hoe_span_us < HOE_SPAN_US:
-            self.train = WAIT
-        elif over:
+        elif over and self.start_hoe_span_us >= HOE_SPAN_US:
             self.end_train()
+        elif later and self.cwnd_in_use(call):
+            self.begin_train(call)
+        elif over:
+            self.train = WAIT
 
     def start(self, call) -> None:
         if self.train != DONE:

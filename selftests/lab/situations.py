@@ -115,6 +115,19 @@ def narrow_return():
             {"name": "satellite", "forward": delay, "reverse": {"rate_mbit": 0.6, "queue_packets": 40}}]
 
 
+def half_of_the_acks():
+    """A flow of 250 Mbit/s and 600 ms whose return link loses half of the ACKs, from 0.5 s on.  The ACKs
+    of its first three flights take less than 1 ms each."""
+    return {"rate_mbit": 250, "seconds": 3, "change": [
+        {"at_s": 0.5, "hop": "gateway", "reverse": {"delay_ms": 300, "loss_pct": 50}}]}
+
+
+def without_the_first_syn_ack():
+    """Changes of a link of 600 ms: the first SYN-ACK is lost, and the SYN repeated after 1 s."""
+    return [{"at_s": at_s, "hop": "gateway", "reverse": {"delay_ms": 300, "loss_pct": loss_pct}}
+            for at_s, loss_pct in ((0.1, 100), (0.8, 0))]
+
+
 def link(transfer, what, seconds, delay="300ms"):
     """A shell line: what the satellite's netem does for so many seconds."""
     return (f"tc -n satellite qdisc change dev right root netem limit {transfer.flight_packets()} "

@@ -17,14 +17,16 @@ from bench.scenario import scenario
 from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
-    ECN_ON, from_then_on, late_and_then_marked, limited_by_the_receiver, limited_on_a_longer_path,
-    losses_and_marks, lossy_after_a_pause, lossy_requests, narrow_return, outage_of_a_limited_flow,
-    policed, restart_from_32, short_fades, slower_after_an_outage, without_sack_after_a_pause)
+    ECN_ON, from_then_on, half_of_the_acks, late_and_then_marked, limited_by_the_receiver,
+    limited_on_a_longer_path, losses_and_marks, lossy_after_a_pause, lossy_requests, narrow_return,
+    outage_of_a_limited_flow, policed, restart_from_32, short_fades, slower_after_an_outage,
+    without_sack_after_a_pause, without_the_first_syn_ack)
 
 pytestmark = pytest.mark.lab
 
 CC = "satcc"
 START, ALONE, SHARED = range(3)         # enum satcc_mode
+WAIT, COLLECT, DONE = range(3)          # enum satcc_train
 
 
 def play(lab, geo, modules=None, **path):
@@ -67,6 +69,28 @@ def test_a_fast_link_is_measured_by_a_later_flight(lab, geo):
     assert 11_250 <= first.new.w <= 13_750 and first.delivered < 10 + 20 + 40
 
 
+def test_a_flight_without_its_last_ack_does_not_end_the_start(lab, geo):
+    """250 Mbit/s, half of the ACKs lost: START ends with half of the bandwidth-delay product of 12,500
+    segments at least, also if the last ACK of a flight is lost.  Then the next one is 600 ms later."""
+    ends = []
+    for seed in range(1, 4):
+        _, flow_calls = play(lab, geo, seed=seed, **half_of_the_acks())
+        start = [call for call in acks(flow_calls) if call.old.mode == START]
+        ends += [call for call in start
+                 if call.old.train == COLLECT and call.delivered > call.old.train_end]
+        assert start[-1].new.mode == ALONE and start[-1].new.w >= 6250
+    assert ends
+
+
+def test_a_lost_syn_ack_does_not_spoil_the_start(lab, geo):
+    """The handshake takes 1.6 s instead of 0.6.  W is the bandwidth-delay product of 500 segments, to a
+    twentieth, after three ACKs."""
+    _, flow_calls = play(lab, geo, rate_mbit=10, seconds=3, change=without_the_first_syn_ack())
+    first = next(call for call in acks(flow_calls) if call.new.mode == ALONE)
+    assert first.total_retrans == 1 and flow_calls[0].srtt_us8 // 8 > 1_500_000
+    assert 475 <= first.new.w <= 525 and first.delivered < 10
+
+
 def round_trips_since(first, flow_calls):
     """Pairs (ACK, round trips begun after the call `first`), by the rate samples of the ACKs."""
     count, sent = 0, first.delivered
@@ -101,7 +125,7 @@ def test_a_loss_leaves_the_estimate_of_a_flow_that_the_application_limits(lab, g
         _, flow_calls = play(lab, geo, seed=seed, **lossy_requests())
         before = until_a_timeout(flow_calls)
         lost.append(before[-1].lost)
-        assert all(call.new.mode == START and call.new.train == 0 for call in before)
+        assert all(call.new.mode == START and call.new.train == WAIT for call in before)
         assert not any(call.pacing_status for call in before)
     assert max(lost) > 1 and sum(lost) >= 5
 

@@ -330,6 +330,14 @@ CHANCE = {"summary": "With random loss, and beside cubic, a figure is the median
           "cost": "Each figure is from one run."}
 
 
+def seeds_of(data: dict, name: str) -> str:
+    """How many seeds the links with random loss have in a table of make geo, or of make bench."""
+    if name in ("acceptance", "accesses"):
+        return str(max(len(times) for row in data["acceptance"]["rows"]
+                       for times in row["seconds"].values()))
+    return "three"
+
+
 def source(data: dict, name: str, experiment: str | None = None, series: str | None = None) -> str:
     """The line below a table: the command, the kernel, the emulator, the commit and the seeds.
 
@@ -360,7 +368,8 @@ def source(data: dict, name: str, experiment: str | None = None, series: str | N
     about = data["acceptance"]["about"] if name in ("acceptance", "accesses") else data["about"]
     note = f"\n{NOTES[name]}" if name in NOTES else ""
     chance = CHANCE.get(
-        name, "With random loss a figure is the median of three seeds; without it, of one run.")
+        name, f"With random loss a figure is the median of {seeds_of(data, name)} seeds; without it, of "
+        "one run.")
     command = about["command"] if name == "long" else about["command"].removesuffix(" LONG=1")
     return (f"{note}\n(`{command}`, Linux {about['kernel']}, {about['emulator']}, commit "
             f"{about['commit'] or 'unknown'}. {chance})\n")

@@ -169,6 +169,17 @@ def test_the_accesses_have_10_mb_alone_and_the_fastest_in_bold():
                     for link in ("link of 10000000", "link of 10485760, 10 MiB")]
 
 
+@pytest.mark.parametrize("name", ["acceptance", "accesses"])
+def test_the_accesses_tell_how_many_seeds_a_link_with_loss_has(name):
+    data = make_all()
+    one, lossy = geo_row(), geo_row(link="with loss")
+    one["seconds"] = {"satcc": [5.0], "cubic": [6.0]}
+    lossy["seconds"] = {"satcc": [5.0] * 7, "cubic": [6.0] * 7}
+    data["acceptance"]["rows"] = [one, lossy]
+    text = readme.written(f"<!-- table: {name} -->\n<!-- end -->", data)
+    assert "With random loss a figure is the median of 7 seeds; without it, of one run.)" in text
+
+
 def test_the_papers_verdicts(text):
     head, *rows = rows_of(text, "papers")
     assert head == ["", "values reproduced", "same order", "not reproduced", "undecided",

@@ -794,7 +794,9 @@ static u32 satcc_train_w(const struct satcc *ca, u32 pkts, bool over)
  *
  * An ACK that also reports later segments replaces the train's last ACK, which was lost, and
  * may come a round trip after it. It is no point of the train, but may be the first of the next.
- * As a point it made W 19 segments instead of 12,500 (lab, 250 Mbit/s and 600 ms).
+ * As a point it made W 19 segments instead of 12,500 (lab, 250 Mbit/s and 600 ms). If the train
+ * has too few points for an estimate, the path may merge ACKs, and satcc measures no more: a
+ * train that began amid a flight made W 46 segments instead of 500 (lab, merged for 20 ms).
  */
 static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
@@ -812,9 +814,9 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 			satcc_begin_train(sk, ca, rs);
 		return;
 	}
-	if (pkts > SATCC_HOE_MAX_PKTS ||
-	    (!later && !satcc_hoe_add(&ca->start.hoe, (u32)tp->tcp_mstamp - ca->start.t0_us, pkts,
-				      ca->min_rtt_us))) {
+	if (later ? ca->start.hoe.points < SATCC_HOE_MIN_POINTS :
+		    !satcc_hoe_add(&ca->start.hoe, (u32)tp->tcp_mstamp - ca->start.t0_us, pkts,
+				   ca->min_rtt_us)) {
 		satcc_end_train(sk, ca);
 		return;
 	}

@@ -318,7 +318,7 @@ class Satcc(Control):
         over = not is_before(call.delivered_old, self.train_end)
         later = is_before(self.train_end, call.delivered_old)       # an ACK of the next flight
         t_us = (call.mstamp_us - self.start_t0_us) & U32
-        if pkts > HOE_PKTS or not later and not self.add_point(t_us, pkts):
+        if len(self.points) < HOE_MIN_POINTS if later else not self.add_point(t_us, pkts):
             self.end_train()
         elif w := self.train_w(pkts - call.rs_acked_sacked if later else pkts, over):
             self.run(call, max(w, self.w))

@@ -115,11 +115,11 @@ def narrow_return():
             {"name": "satellite", "forward": delay, "reverse": {"rate_mbit": 0.6, "queue_packets": 40}}]
 
 
-def half_of_the_acks():
-    """A flow of 250 Mbit/s and 600 ms whose return link loses half of the ACKs, from 0.5 s on.  The ACKs
-    of its first three flights take less than 1 ms each."""
+def lost_acks(loss_pct):
+    """A flow of 250 Mbit/s and 600 ms whose return link loses ACKs, from 0.5 s on.  The ACKs of its
+    first three flights take less than 1 ms each."""
     return {"rate_mbit": 250, "seconds": 3, "change": [
-        {"at_s": 0.5, "hop": "gateway", "reverse": {"delay_ms": 300, "loss_pct": 50}}]}
+        {"at_s": 0.5, "hop": "gateway", "reverse": {"delay_ms": 300, "loss_pct": loss_pct}}]}
 
 
 def without_the_first_syn_ack():

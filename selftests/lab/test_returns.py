@@ -197,6 +197,18 @@ def test_merged_and_bunched_acks_cost_little_more_than_renos(played, cc, name):
     assert ours >= LEAST * renos, (ours, renos)
 
 
+def test_a_part_of_a_flight_is_not_measured(played):
+    """satcc's second flight is acknowledged by two merged ACKs, most of it by the first.  W grows to half
+    of the bandwidth-delay product of 500 segments at least before START, mode 0, ends."""
+    run = played("satcc", "20 ms", seconds=7, trace=["satcc:cc_call"])
+    oracle.check(run).raise_first()
+    acks = [call for call in calls.of_run(run)["satcc"] if call.call == calls.CONG_CONTROL]
+    start = [call for call in acks if call.old.owner and call.old.mode == 0]
+    second, third = start[1:3]
+    assert second.delivered > second.old.train_end and second.rs_acked_sacked > 2 * third.rs_acked_sacked
+    assert start[-1].new.mode == 1 and start[-1].new.w >= 250
+
+
 def test_compressed_acks_do_not_raise_b(played):
     """ACKs released every 45 ms, 37 at once: RE of westwood_abse, and so b, is what the path carries but
     for what one such bunch is of a round trip."""

@@ -17,8 +17,8 @@ from bench.scenario import scenario
 from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
-    ECN_ON, from_then_on, half_of_the_acks, late_and_then_marked, limited_by_the_receiver,
-    limited_on_a_longer_path, losses_and_marks, lossy_after_a_pause, lossy_requests, narrow_return,
+    ECN_ON, from_then_on, late_and_then_marked, limited_by_the_receiver, limited_on_a_longer_path,
+    losses_and_marks, lossy_after_a_pause, lossy_requests, lost_acks, narrow_return,
     outage_of_a_limited_flow, policed, restart_from_32, short_fades, slower_after_an_outage,
     without_sack_after_a_pause, without_the_first_syn_ack)
 
@@ -74,7 +74,7 @@ def test_a_flight_without_its_last_ack_does_not_end_the_start(lab, geo):
     segments at least, also if the last ACK of a flight is lost.  Then the next one is 600 ms later."""
     ends = []
     for seed in range(1, 4):
-        _, flow_calls = play(lab, geo, seed=seed, **half_of_the_acks())
+        _, flow_calls = play(lab, geo, seed=seed, **lost_acks(50))
         start = [call for call in acks(flow_calls) if call.old.mode == START]
         ends += [call for call in start
                  if call.old.train == COLLECT and call.delivered > call.old.train_end]

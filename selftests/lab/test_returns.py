@@ -198,8 +198,8 @@ def test_merged_and_bunched_acks_cost_little_more_than_renos(played, cc, name):
 
 
 def test_a_part_of_a_flight_is_not_measured(played):
-    """satcc's second flight is acknowledged by two merged ACKs, most of it by the first.  W grows to half
-    of the bandwidth-delay product of 500 segments at least before START, mode 0, ends."""
+    """satcc's second flight is acknowledged by two merged ACKs, most of it by the first.  W grows to
+    half of the bandwidth-delay product of 500 segments at least before START, mode 0, ends."""
     run = played("satcc", "20 ms", seconds=7, trace=["satcc:cc_call"])
     oracle.check(run).raise_first()
     acks = [call for call in calls.of_run(run)["satcc"] if call.call == calls.CONG_CONTROL]

@@ -740,14 +740,13 @@ static void satcc_end_train(struct sock *sk, struct satcc *ca)
 
 /* Returns how much the RTT of the first data ACK differs from the handshake's. srtt is 7/8
  * of the handshake's RTT and 1/8 of the data ACK's. The two differ if ACKs wait for a slot.
- * After a lost SYN-ACK the handshake's RTT includes the timeout, so this is 0.
+ * After a lost SYN-ACK the handshake's RTT includes the timeout of 1 s, so this is 0.
  */
 static u32 satcc_jitter_us(const struct tcp_sock *tp, long rtt_us)
 {
-	if (tp->total_retrans || rtt_us <= 0)
-		return 0;
+	u32 jitter_us = rtt_us > 0 ? abs((s32)(satcc_srtt_us(tp) - (u32)rtt_us)) * 8 / 7 : 0;
 
-	return abs((s32)(satcc_srtt_us(tp) - (u32)rtt_us)) * 8 / 7;
+	return tp->total_retrans && jitter_us > USEC_PER_SEC / 2 ? 0 : jitter_us;
 }
 
 /* Begin a train at its first ACK: the segments in flight now left back to back. The jitter is
@@ -792,16 +791,18 @@ static u32 satcc_train_w(const struct satcc *ca, u32 pkts, bool over)
  * flow that the receiver limits may never fill a window, and START ignores losses. A flow that
  * the application limits keeps waiting. In it a loss in a queue ends START.
  *
- * An ACK that also reports later segments replaces the train's last ACK, which was lost, and
- * may come a round trip after it. It is no point of the train, but may be the first of the next.
- * As a point it made W 19 segments instead of 12,500 (lab, 250 Mbit/s and 600 ms). If the train
- * has too few points for an estimate, the path may merge ACKs, and satcc measures no more: a
- * train that began amid a flight made W 46 segments instead of 500 (lab, merged for 20 ms).
+ * An ACK that also reports later segments replaces the train's last ACK, which was lost or
+ * merged, and may come a round trip after it. It is no point of the train, but may be the first
+ * of the next. As a point it made W 19 segments instead of 12,500 (lab, 250 Mbit/s and 600 ms).
+ * If the train has too few points for an estimate, the path may merge ACKs, and satcc measures
+ * no more: a train that began amid a flight made W 46 segments instead of 500 (lab, merged for
+ * 20 ms).
  */
 static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 pkts = tp->delivered - ca->start.train_delivered, w;
+	u32 t_us = (u32)tp->tcp_mstamp - ca->start.t0_us;
 	bool later = after(tp->delivered, ca->train_end), lost = rs->losses > 0 || tp->lost_out;
 	bool over = !before(tp->delivered, ca->train_end);
 
@@ -815,8 +816,7 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 		return;
 	}
 	if (later ? ca->start.hoe.points < SATCC_HOE_MIN_POINTS :
-		    !satcc_hoe_add(&ca->start.hoe, (u32)tp->tcp_mstamp - ca->start.t0_us, pkts,
-				   ca->min_rtt_us)) {
+		    !satcc_hoe_add(&ca->start.hoe, t_us, pkts, ca->min_rtt_us)) {
 		satcc_end_train(sk, ca);
 		return;
 	}
@@ -825,7 +825,7 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_run(sk, ca, max(w, ca->w));
 	else if (over && ca->start.hoe.span_us >= SATCC_HOE_MIN_SPAN_US)
 		satcc_end_train(sk, ca);
-	else if (later && tcp_is_cwnd_limited(sk))
+	else if (later && t_us >= SATCC_HOE_MIN_SPAN_US && tcp_is_cwnd_limited(sk))
 		satcc_begin_train(sk, ca, rs);
 	else if (over)
 		ca->train = SATCC_TRAIN_WAIT;

@@ -272,8 +272,9 @@ class Satcc(Control):
         srtt_us = max(call.srtt_us8 // 8, 1) if call.srtt_us8 else 0
         self.train = COLLECT
         if not self.start_hoe_points:
-            known = call.rtt_us > 0 and not call.total_retrans
-            self.train_jitter_us = abs(srtt_us - call.rtt_us) * 8 // 7 if known else 0
+            jitter_us = abs(srtt_us - call.rtt_us) * 8 // 7 if call.rtt_us > 0 else 0
+            has_waited = call.total_retrans and jitter_us > 500_000     # for a timeout
+            self.train_jitter_us = 0 if has_waited else jitter_us
         self.train_end = (call.delivered_old + call.in_flight_old) & U32
         self.start_t0_us, self.start_train_delivered = call.mstamp_us & U32, call.delivered_old
         self.points = [(0, 0)]
@@ -318,13 +319,17 @@ class Satcc(Control):
         over = not is_before(call.delivered_old, self.train_end)
         later = is_before(self.train_end, call.delivered_old)       # an ACK of the next flight
         t_us = (call.mstamp_us - self.start_t0_us) & U32
-        if len(self.points) < HOE_MIN_POINTS if later else not self.add_point(t_us, pkts):
+        if later:
+            is_part = len(self.points) >= HOE_MIN_POINTS
+        else:
+            is_part = self.add_point(t_us, pkts)
+        if not is_part:
             self.end_train()
         elif w := self.train_w(pkts - call.rs_acked_sacked if later else pkts, over):
             self.run(call, max(w, self.w))
         elif over and self.start_hoe_span_us >= HOE_SPAN_US:
             self.end_train()
-        elif later and self.cwnd_in_use(call):
+        elif later and t_us >= HOE_SPAN_US and self.cwnd_in_use(call):
             self.begin_train(call)
         elif over:
             self.train = WAIT

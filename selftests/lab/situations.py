@@ -117,7 +117,7 @@ def narrow_return():
 
 def lost_acks(loss_pct):
     """A flow of 250 Mbit/s and 600 ms whose return link loses ACKs, from 0.5 s on.  The ACKs of its
-    first three flights take less than 1 ms each."""
+    first two flights take less than 1 ms each."""
     return {"rate_mbit": 250, "seconds": 3, "change": [
         {"at_s": 0.5, "hop": "gateway", "reverse": {"delay_ms": 300, "loss_pct": loss_pct}}]}
 

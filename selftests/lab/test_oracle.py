@@ -325,6 +325,8 @@ MUTANTS = {
          "later ? ca->start.hoe.points < SATCC_HOE_MIN_POINTS :", "later ? false :"),
         ("a lost SYN-ACK is jitter", "modules/tcp_satcc.c",
          "tp->total_retrans && jitter_us", "false && jitter_us"),
+        ("a lost SYN hides the jitter", "modules/tcp_satcc.c",
+         "jitter_us > USEC_PER_SEC / 2 ?", "jitter_us > 0 ?"),
         ("a timeout in recovery is none", "modules/tcp_satcc.c",
          "if (!satcc_is_timeout(sk, ca->reduced))", "if (!ca->reduced)"),
         ("a mark in slow start cuts W alone", "modules/tcp_satcc.c",
@@ -470,6 +472,8 @@ def alone(fault):
         ("satcc", "a part of a flight is a train"): situations.lost_acks(85),
         ("satcc", "a lost SYN-ACK is jitter"):
             {"rate_mbit": 10, "seconds": 3, "change": situations.without_the_first_syn_ack()},
+        ("satcc", "a lost SYN hides the jitter"): {
+            "rate_mbit": 10, "seconds": 3, "loss_pct": 100, "change": [situations.from_then_on(0.5)]},
         ("satcc", "a timeout in recovery is none"): outage_in_recovery,
         ("satcc", "a mark in slow start cuts W alone"): {
             "rate_mbit": 10, "bytes": 3_000_000, "flow": {"pause_ms": 8000}, "loss_pct": 0.01,

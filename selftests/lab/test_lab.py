@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -375,15 +376,25 @@ def test_an_unknown_kernel_is_refused():
         packages.kernel_release("9.9")
 
 
-ONE_RUN = ["run", "bench/scenarios/geo-10mbit.toml", "--seed", "4711", "--cc", "cubic"]
+ONE_RUN = ["run", "{scenario}", "--cc", "cubic"]
+
+
+@pytest.fixture
+def long_transfer(tmp_path):
+    """The file of a scenario that plays for much longer than any test waits before it interrupts."""
+    scenario = (paths.TOP / "bench/scenarios/geo-10mbit.toml").read_text()
+    file = tmp_path / "long.toml"
+    file.write_text(re.sub(r"bytes = .*", "bytes = 200_000_000", scenario))
+    return file
 
 
 @pytest.mark.parametrize("arguments, number", [
     (ONE_RUN, signal.SIGINT), ([], signal.SIGTERM),
     long(ONE_RUN, signal.SIGTERM), long([], signal.SIGINT)],
     ids=["one run-2", "comparison-15", "one run-15", "comparison-2"])
-def test_interrupt_leaves_nothing(lab, arguments, number):
+def test_interrupt_leaves_nothing(lab, long_transfer, arguments, number):
     """Ctrl-C: exit 130, no emulator, no scratch folder, no half-written run."""
+    arguments = [word.format(scenario=long_transfer) for word in arguments]
     bench = subprocess.Popen(
         [sys.executable, "-m", "bench", "--fresh", "--name", "interrupted", *arguments],
         cwd=paths.TOP, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -398,7 +409,8 @@ def test_interrupt_leaves_nothing(lab, arguments, number):
     finally:
         if bench.poll() is None:
             os.killpg(bench.pid, signal.SIGKILL)
-    assert bench.returncode == 130 and "interrupted" in output and "Traceback" not in output
+    assert bench.returncode == 130, output
+    assert "interrupted" in output and "Traceback" not in output
     assert not emulators(bench.pid)
     assert not list((paths.BUILD / "lab").glob(f"machine-{bench.pid}-*"))
     assert not list((paths.BUILD / "runs").glob(f"*/part-{bench.pid}-*"))

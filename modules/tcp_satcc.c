@@ -797,6 +797,9 @@ static u32 satcc_train_w(const struct satcc *ca, u32 pkts, bool over)
  * If the train has too few points for an estimate, the path may merge ACKs, and satcc measures
  * no more: a train that began amid a flight made W 46 segments instead of 500 (lab, merged for
  * 20 ms).
+ *
+ * A window update, the peer's data and a duplicate ACK come here too, but report no segment. They
+ * are no points.
  */
 static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sample *rs)
 {
@@ -810,6 +813,8 @@ static void satcc_train(struct sock *sk, struct satcc *ca, const struct rate_sam
 		satcc_end_train(sk, ca);
 		return;
 	}
+	if (!rs->acked_sacked)
+		return;
 	if (ca->train == SATCC_TRAIN_WAIT) {
 		if (!lost && tcp_is_cwnd_limited(sk))
 			satcc_begin_train(sk, ca, rs);

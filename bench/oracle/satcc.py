@@ -311,6 +311,8 @@ class Satcc(Control):
         if lost and (self.train == COLLECT or not call.app_limited):
             self.end_train()
             return
+        if not call.rs_acked_sacked:
+            return
         if self.train == WAIT:
             if not lost and self.cwnd_in_use(call):
                 self.begin_train(call)

@@ -122,6 +122,14 @@ def lost_acks(loss_pct):
         {"at_s": 0.5, "hop": "gateway", "reverse": {"delay_ms": 300, "loss_pct": loss_pct}}]}
 
 
+def duplicated_acks():
+    """Hops of 10 Mbit/s and 600 ms that duplicate each ACK.  A link of 1 Mbit/s then spaces them."""
+    delay = {"delay_ms": 300}
+    return [{"name": "gateway", "forward": {"rate_mbit": 10, "queue_bdp": 1}},
+            {"name": "satellite", "forward": delay, "reverse": {"rate_mbit": 1, "queue_packets": 1000}},
+            {"name": "terminal", "reverse": {**delay, "duplicate_pct": 100}}]
+
+
 def without_the_first_syn_ack():
     """Changes of a link of 600 ms: the first SYN-ACK is lost, and the SYN repeated after 1 s."""
     return [{"at_s": at_s, "hop": "gateway", "reverse": {"delay_ms": 300, "loss_pct": loss_pct}}

@@ -319,6 +319,9 @@ MUTANTS = {
          "over)\n\t\tsatcc_end_train(sk, ca);"),
         ("an ACK of the next flight is a point of the train", "modules/tcp_satcc.c",
          "later = after(tp->delivered, ca->train_end)", "later = false"),
+        ("an ACK of nothing is a point of the train", "modules/tcp_satcc.c",
+         "if (!rs->acked_sacked)\n\t\treturn;\n\tif (ca->train == SATCC_TRAIN_WAIT)",
+         "if (ca->train == SATCC_TRAIN_WAIT)"),
         ("the next train begins after its first ACK", "modules/tcp_satcc.c",
          "later && t_us >= SATCC_HOE_MIN_SPAN_US && tcp_is_cwnd_limited(sk)", "false"),
         ("a part of a flight is a train", "modules/tcp_satcc.c",
@@ -468,6 +471,8 @@ def alone(fault):
         ("satcc", "in doubt W doubles"): doubtful,
         ("satcc", "a short train is the last"): {"rate_mbit": 250, "bytes": 300_000},
         ("satcc", "an ACK of the next flight is a point of the train"): situations.lost_acks(50),
+        ("satcc", "an ACK of nothing is a point of the train"): {
+            "hop": situations.duplicated_acks(), "seconds": 3},
         ("satcc", "the next train begins after its first ACK"): situations.lost_acks(50),
         ("satcc", "a part of a flight is a train"): situations.lost_acks(85),
         ("satcc", "a lost SYN-ACK is jitter"):

@@ -17,10 +17,10 @@ from bench.scenario import scenario
 from bench.scenario.scenario import FIRST_PORT
 from selftests.conftest import KERNEL, long
 from selftests.lab.situations import (
-    ECN_ON, from_then_on, late_and_then_marked, limited_by_the_receiver, limited_on_a_longer_path,
-    losses_and_marks, lossy_after_a_pause, lossy_requests, lost_acks, narrow_return,
-    outage_of_a_limited_flow, policed, restart_from_32, short_fades, slower_after_an_outage,
-    without_sack_after_a_pause, without_the_first_syn_ack)
+    ECN_ON, duplicated_acks, from_then_on, late_and_then_marked, limited_by_the_receiver,
+    limited_on_a_longer_path, losses_and_marks, lossy_after_a_pause, lossy_requests, lost_acks,
+    narrow_return, outage_of_a_limited_flow, policed, restart_from_32, short_fades,
+    slower_after_an_outage, without_sack_after_a_pause, without_the_first_syn_ack)
 
 pytestmark = pytest.mark.lab
 
@@ -80,6 +80,15 @@ def test_a_flight_without_its_last_ack_does_not_end_the_start(lab, geo):
                  if call.old.train == COLLECT and call.delivered > call.old.train_end]
         assert start[-1].new.mode == ALONE and start[-1].new.w >= 6250
     assert ends
+
+
+def test_a_duplicate_ack_does_not_spoil_the_start(lab, geo):
+    """Between the ACKs of the first flight come duplicates, which report nothing.  W is the
+    bandwidth-delay product of 500 segments, to a twentieth."""
+    _, flow_calls = play(lab, geo, hop=duplicated_acks(), seconds=3)
+    start = [call for call in acks(flow_calls) if call.old.mode == START]
+    assert [call.rs_acked_sacked > 0 for call in start[:3]] == [True, False, True]
+    assert start[-1].new.mode == ALONE and 475 <= start[-1].new.w <= 525
 
 
 def test_a_lost_syn_ack_does_not_spoil_the_start(lab, geo):

@@ -15,10 +15,10 @@
  *            round trip if they have fewer, less RTT_min
  *   thr      from here on q counts as a queue: the largest of min(RTT_min / 16, 25 ms),
  *            2 ms, and min(two segments' time at bw, RTT_min / 8)
- *   n        round trips since q >= thr
+ *   n        round trips since q >= thr, the last cut, the last restart or START
  *   p        random loss rate, measured while q < thr / 2
  *
- *                Hoe's estimate;            q >= thr in 6 round trips, in spite of
+ *                Hoe's estimate;            a queue in 6 round trips, in spite of
  *                a queue; no growth         HOLD; q grows in HOLD; the queue drops
  *        START ---------------------> ALONE ----------------------> SHARED
  *                                    |  ^ ^                            |
@@ -31,7 +31,8 @@
  *            rate times RTT_min, and the flow is paced. If the ACKs may be bunched, the
  *            estimate waits for all ACKs of the first flight and assumes a longer time.
  *            If all ACKs of a flight arrive within 1 ms, satcc measures the next flight,
- *            unless the estimate assumes a longer time.
+ *            unless the estimate assumes a longer time. A loss ends this, and so do merged ACKs:
+ *            if fewer than three report a flight, and the last also a part of the next.
  *            Without an estimate W doubles every round trip. START ends when bw has not grown
  *            by a quarter in 3 round trips. When q >= thr, unless the application limits the
  *            flow, START ends if b < 2/5 W; otherwise W stays for a round trip. If the path
@@ -39,9 +40,9 @@
  *            Otherwise START ends.
  *   PROBE    W grows by RTT_min / 25 ms segments in the first round trip and by twice as
  *            much in each next one: by at most W/4, up to 5/4 b; from n = 4 on by at most
- *            W/2, up to 2 b. In a flow that was cut for a loss or a mark, W grows as in CUBIC
- *            for 16 round trips after each queue, if that is slower. If tolerate_pct is 0, it
- *            always does so after the first loss.
+ *            W/2, up to 2 b. In a flow that was cut for a loss or a mark, or was SHARED, W
+ *            grows as in CUBIC for 16 round trips after each queue, if that is slower. If
+ *            tolerate_pct is 0, it then always does so.
  *   HOLD     W does not grow. Every second round trip W is cut to what leaves a queue of
  *            thr / 2, but by at most 30 %, and to no less than four segments. If the RTT
  *            grows meanwhile by queue_ms and by thr, or the queue drops segments although the
@@ -61,9 +62,10 @@
  *                               in an outage it is W *= 0.7 alone
  *   ECN mark, local drop        W *= 0.7 at any q; HOLD does not cut in that round trip. A mark of
  *                               what was in flight at the last W *= 0.7 changes nothing
- *   timeout                     W *= 0.7, unless the reduction before has; cwnd grows to W by
- *                               slow start, from in flight + 1; if Loss lasts for two round trips
- *                               without a queue, it then jumps to W/2
+ *   timeout                     W *= 0.7, unless the reduction before has and p has explained no
+ *                               loss since; cwnd grows to W by slow start, from in flight + 1; if
+ *                               Loss lasts for two round trips without a queue, it then jumps to
+ *                               W/2
  *
  * In slow start after idle, or after Loss, these rules compare losses with cwnd, and cut cwnd, in
  * place of W. If twice what the path delivers in a round trip is less than cwnd, they use that.
@@ -84,12 +86,13 @@
  * SO_MAX_PACING_RATE: ACKs clock the flow, as they clock CUBIC.
  *
  * A path that becomes longer looks like a queue that HOLD cannot empty. HOLD cuts W three
- * times before its sixth round trip, to a third. If the RTT then differs from that of the
- * fourth round trip by less than thr / 2, there is no queue, and the RTT becomes RTT_min. The
- * queue of other flows would have grown or shrunk. HOLD does not cut a W of four segments. The
- * flow's own queue may then keep the RTT the same, so RTT_min stays. SHARED does the same as HOLD
- * when the RTT stays within thr / 8 for seven round trips in which W changes by a fifth, and is 32
- * segments or more.
+ * times before its sixth round trip, at most to a third. If W has then fallen by a fifth, and the
+ * RTT differs from that of the fourth round trip by less than thr / 2, there is no queue, and the
+ * RTT becomes RTT_min. The queue of other flows would have grown or shrunk. A path that becomes
+ * longer by a tenth or less makes W fall by less than a fifth, so the flow becomes SHARED. HOLD
+ * does not cut a W of four segments. The flow's own queue may then keep the RTT the same, so
+ * RTT_min stays. SHARED does the same as HOLD when the RTT stays within thr / 8 for seven round
+ * trips in which W changes by a fifth, and is 32 segments or more.
  *
  * Example at 600 ms, 10 Mbit/s, 1500 byte segments: the flow sends ten segments, whose ACKs
  * arrive 1.2 ms apart. That is 826 per second, so W = 495 after the third ACK, 1.2 s after
@@ -103,12 +106,18 @@
  * rate, the restart after idle, and the decay of a window that the application does not
  * use; these are here. The core does detection of losses, undo, F-RTO, RACK and TLP.
  *
+ * "A round trip with a queue" is one whose smallest RTT exceeds RTT_min by thr.
+ *
  * Limits:
  * - satcc does not detect a queue that delays by less than thr / 2, such as CoDel's on a
  *   long path. It takes the drops there as random, up to tolerate_pct. It reacts to marks.
  * - It takes a queue that was there before the flow as part of the path: RTT_min includes
  *   that queue until the other flows drain it. Ten satcc flows therefore lose more than ten
  *   CUBIC flows.
+ * - While the receiver's window keeps the flight below W, a cut of W changes nothing until W is
+ *   below the flight, and losses are compared with W. W stays because that window may open later.
+ * - A flow that keeps its flight below W by itself may take a steady queue of others for a longer
+ *   path: HOLD's cuts of W do not change the flight, and so not the RTT.
  * - It takes a fade that loses more than half of the segments for more than three round trips for
  *   a policer.
  * - Where the link grants a rate for what is in the queue (bandwidth on demand), it asks for
@@ -301,7 +310,9 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
  */
 #define SATCC_W_HOLD		4
 
-/* The least W at the end of START: the initial window of RFC 6928. */
+/* The least W to which a queue or missing growth cuts at the end of START: the initial window of
+ * RFC 6928.
+ */
 #define SATCC_W_START		10
 
 /* After a timeout, this many round trips without a queue show that the path is back, and in Loss
@@ -324,19 +335,19 @@ MODULE_PARM_DESC(hoe, "start by the spacing of the first ACKs (0/1, default 1)")
 #define SATCC_PROBE_US		25000
 #define SATCC_PROBE_FAST	4
 
-/* In a flow that was cut for a loss or a mark, W grows as in CUBIC for this many round trips
- * without a queue before PROBE. With a queue of 0.1 BDP, CUBIC beside satcc gets of 10 Mbit/s at
- * 40 and 250 ms: 3.2 and 2.6 with 16, 2.7 and 1.4 with 8, .9 and .4 with 0. Alone with 1 %
- * random loss a satcc flow gets 9.0, 9.0 and 8.9 (simulator). If tolerate_pct is 0, PROBE does
- * not follow. Behind a policer no RTT shows a queue, and PROBE doubles W: with a bucket of 50
- * ms, at 10 Mbit/s and 40 ms, it makes the policer drop 9 % of the segments instead of 1 %
- * (lab).
+/* In a flow that was cut for a loss or a mark, or was SHARED, W grows as in CUBIC for this many
+ * round trips without a queue before PROBE. With a queue of 0.1 BDP, CUBIC beside satcc gets of
+ * 10 Mbit/s at 40 and 250 ms: 3.2 and 2.6 with 16, 2.7 and 1.4 with 8, .9 and .4 with 0. Alone
+ * with 1 % random loss a satcc flow gets 9.0, 9.0 and 8.9 (simulator). If tolerate_pct is 0,
+ * PROBE does not follow. Behind a policer no RTT shows a queue, and PROBE doubles W: with a
+ * bucket of 50 ms, at 10 Mbit/s and 40 ms, it makes the policer drop 9 % of the segments instead
+ * of 1 % (lab).
  */
 #define SATCC_WAIT_ROUNDS	16
 
 /* After this many round trips with a queue, it counts as the queue of other flows. By then
- * HOLD has cut W by 30 % three times, more than a flow alone can have in the queue, or to
- * four segments.
+ * HOLD has cut W three times to what empties the queue, by 30 % at most each, or to four
+ * segments.
  */
 #define SATCC_BUSY_ROUNDS	6
 
@@ -938,7 +949,7 @@ static bool satcc_is_delivered(const struct satcc *ca)
 }
 
 /* Returns how much of W the flow uses: while cwnd grows to W by slow start, that is cwnd. It is at
- * most twice what the path delivers in a round trip, unless it has jumped. In Loss W has been
+ * most twice what the path delivers in a round trip. In Loss, where cwnd may jump, W has been
  * cut already. If W were reduced from itself, or once in a recovery, a path that is 50 times
  * slower after an outage would drop 14,820 packets instead of 1485 (lab, 2 Mbit/s and 520 ms).
  */
@@ -1081,7 +1092,7 @@ static void satcc_recovery_losses(struct sock *sk, struct satcc *ca)
 		satcc_answer(sk, ca, tp->delivered, 0, satcc_is_quiet(ca));
 }
 
-/* Has the path become longer? Yes if HOLD has cut W by a fifth or more and the RTT has not
+/* Has the path become longer? Yes if W has fallen by a fifth or more and the RTT has not
  * changed: the queue of another flow would have grown or shrunk, its own would be gone. HOLD
  * does not cut a W of four segments, so such a flow may hold the queue that does not change.
  */
@@ -1231,9 +1242,9 @@ static bool satcc_restarts(const struct sock *sk)
 	return READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle);
 }
 
-/* If the application has not filled W for one RTO, halve the unused part of W (RFC 2861), as
- * the core does for other policies. Keep W if the receiver's window limits the flow: it opens
- * slowly from 64 kB, while the first segments already set W.
+/* If the application has not filled W for one RTO (W/2 while W is below ssthresh), halve the
+ * unused part of W (RFC 2861), as the core does for other policies. Keep W if the receiver's
+ * window limits the flow: it opens slowly from 64 kB, while the first segments already set W.
  */
 static void satcc_validate(struct sock *sk, struct satcc *ca)
 {
@@ -1406,7 +1417,7 @@ static void satcc_main(struct sock *sk, SATCC_ACK_FLAG const struct rate_sample 
 	ca->ece = false;
 }
 
-/* Called for every ACK, before the core decides what it means. */
+/* Called for every ACK but those of less than snd_una, before the core decides what it means. */
 static void satcc_in_ack_event(struct sock *sk, u32 flags)
 {
 	struct satcc *ca = satcc_state(sk);

@@ -3,6 +3,7 @@
 
 import ast
 import csv
+import errno
 import io
 import ipaddress
 import json
@@ -668,6 +669,47 @@ def test_a_missing_module_is_one_line(monkeypatch, tmp_path):
     with pytest.raises(tracefs.TraceError, match=r"^cannot load the module satcc_no_such "
                        r"\(modprobe: FATAL: not found\); make install builds and installs it$"):
         tracefs.load_module()
+
+
+@pytest.fixture
+def old_instance(tmp_path, monkeypatch):
+    """A tracing instance of Linux 5.10: writing to the enable file of cwnd_changed gives ENOENT."""
+    instance = tracefs.Instance.__new__(tracefs.Instance)
+    instance.path = tmp_path
+    for event in schema.EVENTS:
+        (tmp_path / "events/satcc" / event).mkdir(parents=True)
+
+    def write(name, text):
+        if name == f"events/satcc/{schema.WINDOW}/enable":
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(instance, "write", write, raising=False)
+    return instance
+
+
+def enabled(instance):
+    return [event for event in schema.EVENTS
+            if (instance.path / "events/satcc" / event / "enable").exists()]
+
+
+def test_an_event_that_the_kernel_lacks_is_left_out_and_named(old_instance):
+    missing = []
+    tracefs.enable_all(old_instance, schema.EVENTS, "", missing.append)
+    assert missing == [schema.WINDOW]
+    assert enabled(old_instance) == [schema.SEGMENT, schema.ACK]
+
+
+def test_a_missing_event_is_an_error_if_it_was_asked_for(old_instance):
+    with pytest.raises(tracefs.TraceError, match="cwnd_changed/enable to 1: No such file"):
+        tracefs.enable_all(old_instance, [schema.WINDOW], "")
+
+
+def test_another_error_of_an_event_is_an_error(old_instance, monkeypatch):
+    def refuse(name, text):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+    monkeypatch.setattr(old_instance, "write", refuse)
+    with pytest.raises(tracefs.TraceError, match="Cannot allocate memory"):
+        tracefs.enable_all(old_instance, schema.EVENTS, "", lambda event: None)
 
 
 # ---- what the graphs show --------------------------------------------------

@@ -81,8 +81,8 @@ def parse(arguments):
     output(record)
     record.add_argument("--raw", metavar="DIR",
                         help="keep the raw pages in this folder; write no table without -o")
-    record.add_argument("--events", type=event_names, default=schema.EVENTS, metavar="EVENT,...",
-                        help="default: " + ",".join(schema.EVENTS))
+    record.add_argument("--events", type=event_names, metavar="EVENT,...",
+                        help="default: those of " + ",".join(schema.EVENTS) + " that the kernel has")
     record.add_argument("--port", action="append", default=[], metavar="PORT[-PORT]",
                         help="only sockets with this port at either end; repeat for more ports")
     record.add_argument("--peer", action="append", default=[], metavar="PREFIX",
@@ -174,8 +174,9 @@ def record(options):
     beside = os.path.dirname(os.path.abspath(options.output)) if options.output else None
     folder = options.raw or tempfile.mkdtemp(prefix=".satcc-log-", dir=beside)
     try:
-        tracefs.record(folder, options.events, condition, options.time, options.until_close,
-                       options.buffer, stop, lambda: say("recording; ^C ends it"))
+        tracefs.record(folder, options.events or schema.EVENTS, condition, options.time,
+                       options.until_close, options.buffer, stop, lambda: say("recording; ^C ends it"),
+                       None if options.events else say_missing)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, interrupt)
         if options.raw and not options.output:
@@ -187,6 +188,10 @@ def record(options):
     finally:
         if not options.raw:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def say_missing(event):
+    say(f"this kernel has no event {event}; the table has the other events")
 
 
 def interrupt(*_):

@@ -2,6 +2,7 @@
 """Records with tracefs: filter strings, a tracing instance, and the copying of its pages to files."""
 
 import contextlib
+import errno
 import glob
 import ipaddress
 import os
@@ -21,6 +22,10 @@ LOST = f"/sys/module/{MODULE}/parameters/lost"
 
 class TraceError(Exception):
     """An error; its message is one line for the user."""
+
+
+class NoEvent(TraceError):
+    """The kernel cannot make this event."""
 
 
 # ---- filters ---------------------------------------------------------------
@@ -153,7 +158,8 @@ class Instance(contextlib.AbstractContextManager):
         try:
             self.write(name, text)
         except OSError as error:
-            raise TraceError(f"cannot set {name} to {text}: {error.strerror}") from None
+            kind = NoEvent if name.endswith("/enable") and error.errno == errno.ENOENT else TraceError
+            raise kind(f"cannot set {name} to {text}: {error.strerror}") from None
 
     def enable(self, event, condition=""):
         """Turn an event on for the sockets that match the filter string."""
@@ -270,11 +276,31 @@ class Recorder:
         return total
 
 
-def record(folder, events, condition, seconds, until_close, buffer_kb, stop, ready=lambda: None):
+def enable_all(instance, events, condition, missing=None):
+    """Turn the events on for the sockets that match the filter string.
+
+    missing: called with the name of each event that the kernel does not have; None: that is an error.
+    """
+    enabled = 0
+    for event in events:
+        try:
+            instance.enable(f"satcc/{event}", condition)
+            enabled += 1
+        except NoEvent:
+            if missing is None:
+                raise
+            missing(event)
+    if not enabled:
+        raise NoEvent(f"this kernel has none of the events {', '.join(events)}")
+
+
+def record(folder, events, condition, seconds, until_close, buffer_kb, stop, ready=lambda: None,
+           missing=None):
     """Record into a folder (see table.Folder) until `stop` is set, the time is over, or the last
     connection of the port has closed.
 
     seconds, until_close: None for no limit.  ready: called when the recording has begun.
+    missing: see enable_all().
     """
     if sys.byteorder != "little":
         raise TraceError("only little-endian machines are supported")
@@ -301,8 +327,7 @@ def record(folder, events, condition, seconds, until_close, buffer_kb, stop, rea
         _save(folder, "trace.formats", "".join(
             "system: satcc\n" + instance.read(f"events/satcc/{event}/format") for event in events))
         before = module_lost()
-        for event in events:
-            instance.enable(f"satcc/{event}", condition)
+        enable_all(instance, events, condition, missing)
         instance.write("tracing_on", "1")
         ready()
         end = time.monotonic() + (float("inf") if seconds is None else seconds)

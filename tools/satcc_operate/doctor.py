@@ -276,7 +276,7 @@ def held_modules(view):
         count -= len(view.host.names(f"sys/module/{module}/holders"))
         if count > 0 and not view.holders(policy):
             yield Finding("module-held", f"{module} has {count} references, but in no network namespace "
-                          "is a socket or a default policy that uses it; see modules/patches/README.md",
+                          "is a socket or a default policy that uses it; see module-held in satcc(8)",
                           "reboot")
 
 

@@ -704,6 +704,11 @@ def test_a_missing_event_is_an_error_if_it_was_asked_for(old_instance):
         tracefs.enable_all(old_instance, [schema.WINDOW], "")
 
 
+def test_no_event_at_all_is_an_error(old_instance):
+    with pytest.raises(tracefs.TraceError, match="none of the events cwnd_changed"):
+        tracefs.enable_all(old_instance, [schema.WINDOW], "", lambda event: None)
+
+
 def test_another_error_of_an_event_is_an_error(old_instance, monkeypatch):
     def refuse(name, text):
         raise OSError(errno.ENOMEM, "Cannot allocate memory")

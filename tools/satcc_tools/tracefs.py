@@ -2,7 +2,6 @@
 """Records with tracefs: filter strings, a tracing instance, and the copying of its pages to files."""
 
 import contextlib
-import errno
 import glob
 import ipaddress
 import os
@@ -158,13 +157,12 @@ class Instance(contextlib.AbstractContextManager):
         try:
             self.write(name, text)
         except OSError as error:
-            kind = NoEvent if name.endswith("/enable") and error.errno == errno.ENOENT else TraceError
-            raise kind(f"cannot set {name} to {text}: {error.strerror}") from None
+            raise TraceError(f"cannot set {name} to {text}: {error.strerror}") from error
 
     def enable(self, event, condition=""):
         """Turn an event on for the sockets that match the filter string."""
         if not os.path.isdir(f"{self.path}/events/{event}"):
-            raise TraceError(f"this kernel has no event {event.replace('/', ':')}")
+            raise NoEvent(f"this kernel has no event {event.replace('/', ':')}")
         if condition:
             try:
                 self.write(f"events/{event}/filter", condition)
@@ -172,7 +170,13 @@ class Instance(contextlib.AbstractContextManager):
                 lines = self.read(f"events/{event}/filter").strip().splitlines()
                 raise TraceError(f"the kernel refuses the filter {condition}: "
                                  f"{lines[-1] if lines else 'no reason given'}") from None
-        self.set(f"events/{event}/enable", "1")
+        try:
+            self.set(f"events/{event}/enable", "1")
+        except TraceError as error:
+            # The module's functions for the event return ENOENT if the kernel lacks a function to hook.
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise NoEvent(str(error)) from None
+            raise
 
 
 def remove_stale(root):

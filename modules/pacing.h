@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Pacing. satcc sets its rate itself; the other policies leave it to the core.
  *
- * After every ACK the core then sets sk_pacing_rate to cwnd/srtt times
+ * For those the core sets sk_pacing_rate, after every ACK, to cwnd/srtt times
  * net.ipv4.tcp_pacing_ss_ratio or tcp_pacing_ca_ratio percent. Only a socket with
  * sk_pacing_status set is paced at that rate.
  */
